@@ -16,14 +16,20 @@ LDFLAGS := -s -w -X main.version=$(VERSION) \
 TOOLS := GOGC=400
 export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false '-toolexec=env $(TOOLS)'
 export CGO_ENABLED := 0
-# Rules and decisions, which start no goroutines: the race detector has nothing to find there, and makes their random tests
-# several times as long.
-SEQUENTIAL := api/batch api/core api/openapi api/scheduling api/scheme daemon/cron daemon/eviction daemon/job daemon/node daemon/ttl
+# Rules and decisions, which start no goroutines: the race detector has nothing to find there, makes their random tests
+# several times as long, and takes twice as long to link each.
+SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostpath indexes limits networking openapi picture \
+	podspec quota rbac roles runtimeclass schedule scheduling scheme shares storageclass why) \
+	$(addprefix cmd/internal/,batchscript manual page terminal translations) \
+	$(addprefix daemon/,causes causes/causestest claim cron eviction forecast job node picture pod) \
+	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
+# Long tests of one goroutine in packages that have more.
+SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestTheFileDoesNotGrowForever
 # ./... leaves out what is under testdata. testdata/upstream and testdata/conformance are modules of their own.
-TESTED := ./... ./testdata/images
+TESTED := ./... ./testdata/images ./testdata/repository
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance'))))
 
-.PHONY: build demo check test test-deps unit e2e e2e-tools upgrade crash crash-hammer hammer fuzz bench soak lint compare conformance generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz bench soak lint deadcode compare conformance conformance-short generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -40,20 +46,25 @@ test: test-deps lint unit e2e ## everything: what CI runs
 test-deps: ## the Debian packages that tests need
 	@testdata/test-deps.sh
 
-unit: ## all packages (vetted by lint), under the race detector but for those that lint keeps without goroutines
+# Some packages wait for disks and processes, so there is one more at a time than there are processors.
+unit: ## all packages but the end-to-end tests, under the race detector but for those that lint keeps without goroutines
 	go test -vet=off $(addprefix ./,$(SEQUENTIAL))
-	CGO_ENABLED=1 go test -race -vet=off -timeout 30m $(filter-out $(addprefix %/jobd/,$(SEQUENTIAL)),$(shell go list $(TESTED)))
+	go test -vet=off -run '^($(SEQUENTIAL_TESTS))$$' ./daemon/control ./store
+	CGO_ENABLED=1 go test -race -vet=off -timeout 30m -p $$(($$(nproc) + 1)) -skip '^($(SEQUENTIAL_TESTS))$$' \
+		$(filter-out $(addprefix %/jobd/,$(SEQUENTIAL) daemon/e2e),$(shell go list $(TESTED)))
 
 # The OCI runtime of the end-to-end tests: crun or runc; if empty, the one that jobd chooses.
 RUNTIME ?=
-e2e e2e-tools e2e-vm crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
+e2e e2e-tools e2e-clients e2e-vm crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
+# How many end-to-end tests run at once, each with a daemon of its own: they wait most of the time.
+E2E_PARALLEL ?= 4
 # With "default" all pods of the end-to-end tests have users of their own that use no namespace of the host.
 USERS ?=
 e2e e2e-tools crash crash-hammer: export JOBD_E2E_USER_NAMESPACES = $(USERS)
 
-e2e e2e-tools: export NODE_PATH ?= $(wildcard $(CURDIR)/.node/node_modules)
+e2e e2e-tools e2e-clients: export NODE_PATH ?= $(wildcard $(CURDIR)/.node/node_modules)
 e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc, USERS=default
-	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 40m ./daemon/e2e
+	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 40m -parallel $(E2E_PARALLEL) ./daemon/e2e
 
 # Each tool is built from a go.mod of its own, so that it does not decide jobd's dependencies; where it can have them it has
 # jobd's versions of k8s.io, which are compiled already. CI has the short form, as cold the tools take as long to compile as jobd:
@@ -68,6 +79,18 @@ e2e-tools: build test-deps ## charts and other people's tools: two versions of H
 	go build -modfile=testdata/tools/kustomize.mod -ldflags '-s -w' -o $(E2E_TOOLS)/kustomize sigs.k8s.io/kustomize/kustomize/v5
 	go build -modfile=testdata/tools/stern.mod -ldflags '-s -w' -o $(E2E_TOOLS)/stern github.com/stern/stern
 	JOBD_E2E=$(CURDIR)/bin JOBD_E2E_TOOLS=$(E2E_TOOLS) go test -count=1 -vet=off -v -timeout 40m -run '^(TestCharts|TestTools)$$' ./daemon/e2e
+
+# In `make e2e` TestClients runs the replays, which need Python's and JavaScript's clients alone. A program that cannot be had, or
+# not within 15 minutes, is skipped by name.
+e2e-clients: build test-deps ## programs that launch work: OpenTofu, Ansible, Toil, k9s, kubetail; replays of Airflow, Spark, CI runners and others
+	@mkdir -p $(E2E_TOOLS)
+	@testdata/apt-install.sh ansible-playbook=ansible toil=toil kubetail=kubetail || echo "e2e-clients: those are skipped" >&2
+	-timeout 15m go build -modfile=testdata/tools/k9s.mod -ldflags '-s -w' -o $(E2E_TOOLS)/k9s github.com/derailed/k9s
+	-timeout 15m go build -modfile=testdata/tools/tofu.mod -ldflags '-s -w' -o $(E2E_TOOLS)/tofu github.com/opentofu/opentofu/cmd/tofu
+	-timeout 15m go build -modfile=testdata/tools/terraform-provider.mod -ldflags '-s -w' -o $(E2E_TOOLS)/terraform-provider-kubernetes \
+		github.com/hashicorp/terraform-provider-kubernetes
+	JOBD_E2E=$(CURDIR)/bin JOBD_E2E_CLIENTS=all JOBD_E2E_TOOLS=$(E2E_TOOLS) \
+		go test -count=1 -vet=off -v -timeout 40m -run '^Test(Clients|ProgramsThatNeedOtherKinds)$$' ./daemon/e2e
 
 # A tag or commit.
 FROM ?=
@@ -128,8 +151,11 @@ bench: build ## the figures of BENCHMARKS.md, beside the raw limits of the same 
 soak: build ## 200,000 short pods in a row, which must leave nothing behind; hours, or minutes with SOAKFLAGS="-pods 2000"
 	go run ./testdata/soak -bin bin $(SOAKFLAGS)
 
-conformance: build test-deps ## Kubernetes' own specs for nodes, those whose names match FOCUS='an expression'
+conformance: build test-deps ## Kubernetes' own specs for nodes, Jobs and the API, those whose names match FOCUS='an expression'
 	testdata/conformance/run.sh bin $(if $(FOCUS),'$(FOCUS)')
+
+conformance-short: build test-deps ## some of them, in a few minutes if they have been built before
+	testdata/conformance/run.sh bin --short
 
 lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf chooses
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -138,13 +164,18 @@ lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf ch
 	cd packaging && go vet ./...
 	$(TOOLS) go tool -modfile=testdata/lint/go.mod staticcheck $(PACKAGES)
 
+# why.Find and bpftree.Equal are left: tests of several packages use them.
+deadcode: ## functions that none of the programs reaches: about a minute, more than lint should take
+	@go tool -modfile=testdata/lint/go.mod deadcode ./cmd/jobd ./cmd/jobd-shim ./cmd/jobctl | { ! grep -v '^runtime/bpftree/equal.go:\|^api/why/why.go:.* Find$$'; }
+
 compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change
 	cd testdata/upstream && go vet . && go test -count=1 -v . $(COMPAREFLAGS)
+	JOBD_FIXTURES=all go test -count=1 -run PodSecurityFixtures ./api/server
 
 screenshots: build ## the pictures of the documentation, in docs/images: a Job in the browser, in the terminal and as a report
 	testdata/screenshots/run.sh bin docs/images
 
-generate: ## the OpenAPI models of the served types, PODFIELDS.md, the pages of flags; tests fail when one is stale
+generate: ## the OpenAPI models of the served types, PODFIELDS.md, the pages of flags and annotations; tests fail when one is stale
 	go generate ./api/openapi
 	go test -run PODFIELDS ./api/core -args -update
 	go test -run Reference ./cmd/jobctl ./cmd/jobd -args -update

@@ -69,33 +69,14 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	if err != nil {
 		return nil, err
 	}
-	if err := containerd.KeepMountsIn(c.State); err != nil {
-		return nil, err
-	}
-	parent := runtime.CgroupParent(c.Root)
-	r, err := containerd.Open(ctx, containerd.Config{
-		Root: c.Root, State: c.State, CgroupParent: parent, OCIRuntime: c.OCIRuntime, Handlers: c.RuntimeHandlers, ShimPath: shim,
-		RuntimeTimeout: c.RuntimeRequestTimeout.Duration, Logger: c.Logger,
-	})
+	r, err := d.openRuntime(ctx, m, shim)
 	if err != nil {
 		return nil, err
 	}
-	d.onStop(d.closing("the runtime", r))
-	d.serving.Runtime = r.Describe()
-	m.floors.keep(c.Root, c.Logger)
-	warnOfMissingRuntimes(c)
-
 	pods, err := d.openNetwork(from, r.Pins())
 	if err != nil {
 		return nil, err
 	}
-	if pods.Mode() == network.Bridge && c.MaxPods > network.BridgePorts {
-		c.Logger.Warn("a bridge takes fewer pods than max-pods: others need hostNetwork, or jobd --network none",
-			"most", network.BridgePorts, "max-pods", c.MaxPods)
-	}
-	d.run("the host's addresses", pods.FollowAddresses)
-	d.run("networks for pods to come", pods.Prepare)
-	d.serving.Network = pods.Describe()
 	users, err := openUserNamespaces(c, shim, r.Pins())
 	if err != nil {
 		return nil, err
@@ -107,40 +88,19 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	nameServer := d.openNames(pods, from.machine.Name, from.store)
 	enforcer := policies.Open(from.store, pods, c.Logger)
 	d.beside(enforcer.Run)
-
-	diskFull := disk.NewAlarm()
-	images := image.New(r.Client(), image.Options{
-		Snapshotter:      r.Snapshotter(),
-		DockerConfigPath: c.RootLayout().DockerConfig(),
-		HostsDir:         c.RegistryHosts,
-		DiskFull:         diskFull.Raise,
-		Logger:           c.Logger,
-	})
-	// Forgets what is remembered of images when others change them.
-	d.run("image watch", images.Watch)
-	objects := sandbox.Objects{Store: from.store, Security: from.security}
-	kept, err := persistent.New(c.Root, c.State)
+	images, diskFull, err := d.openImages(r)
 	if err != nil {
 		return nil, err
 	}
-	node := volume.Node{
-		Claims: sandbox.Claims{Objects: objects, Volumes: kept}, Images: images,
-		Name: m.Name, HostIPs: []string{m.IP}, Epoch: r.Epoch(), Objects: objects, HostPaths: objects, Tokens: from.tokens,
-		Allocatable: m.allocatable,
-	}
-	volumes, err := volume.New(c.Root, c.State, node)
+	files, err := openFiles(c, from, r, images)
 	if err != nil {
 		return nil, err
 	}
+	parent := runtime.CgroupParent(c.Root)
 	cgroups, err := cgroup.OpenPods(parent)
 	if err != nil {
 		return nil, err
 	}
-	shared := &processes.Processes{
-		Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: runtime.ShardCgroup(c.Root) + "/shard-0", Pins: r.Pins(),
-	}
-	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
-	usage := disk.Usage{Runtime: r, Volumes: volumes, LogPath: from.logs.Path}
 	sysctls, err := c.Sysctls()
 	if err != nil {
 		return nil, err
@@ -149,15 +109,21 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	if err != nil {
 		return nil, err
 	}
+	shared := &processes.Processes{
+		Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: runtime.ShardCgroup(c.Root) + "/shard-0", Pins: r.Pins(),
+	}
+	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
+	usage := disk.Usage{Runtime: r, Volumes: files.volumes, LogPath: from.logs.Path}
 	return &containers{
-		runtime: r, handlers: r.Handlers(), api: api, volumes: provision.OnDisk(kept), kept: kept, files: &sandbox.PodFiles{
-			Claims: sandbox.Claims{Objects: objects, Volumes: kept}, Volumes: volumes, Roots: r,
-		}, epoch: r.Epoch(), network: pods, images: images, diskFull: diskFull, usage: usage,
+		runtime: r, handlers: r.Handlers(), api: api, epoch: r.Epoch(), network: pods,
+		volumes: provision.OnDisk(files.claims.Volumes), kept: files.claims.Volumes,
+		files:  &sandbox.PodFiles{Claims: files.claims, Volumes: files.volumes, Roots: r},
+		images: images, diskFull: diskFull, usage: usage,
 		userNamespaces: users.Supported() == nil,
 		workers: worker.Config{
 			Runtime:     r,
 			Images:      images,
-			PullSecrets: objects.PullSecrets,
+			PullSecrets: files.objects.PullSecrets,
 			Begin:       r.Expect,
 			Address: func(obj *corev1.Pod) string {
 				if at := pods.AddressOf(obj); at.IsValid() {
@@ -166,15 +132,16 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				return ""
 			},
 			Spec: sandbox.Specs{
-				API: api, Runtime: r, Volumes: volumes, Host: limits, Cgroups: parent, Node: node,
+				API: api, Runtime: r, Volumes: files.volumes, Host: limits, Cgroups: parent, Node: files.node,
 				Sysctls:    sysctls,
 				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, Profiles: oci.NewProfiles(),
 				DropNetRaw: c.DropNetRaw,
 				AppArmor:   appArmor, SELinux: sandbox.SELinux(),
-				Devices: m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit), NameServer: nameServer, Services: objects.Services, Processes: shared,
+				Devices: m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit),
+				NameServer: nameServer, Services: files.objects.Services, Processes: shared,
 			},
 			Steps: []worker.Step{
-				sandbox.RuntimeClass(objects, r, c.StateLayout().Handlers()),
+				sandbox.RuntimeClass(files.objects, r, c.StateLayout().Handlers()),
 				sandbox.AppArmor(appArmor),
 				sandbox.Devices(m.devices),
 				sandbox.Cgroup(cgroups, c.PodMaxPids, limits),
@@ -182,7 +149,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				sandbox.Network(pods),
 				sandbox.NetworkPolicies(enforcer),
 				sandbox.Processes(shared),
-				sandbox.Volumes(volumes, usage.OverLimit),
+				sandbox.Volumes(files.volumes, usage.OverLimit),
 			},
 			LogPath: from.logs.Path, BeginLogs: from.logs.Begin,
 			LogMaxSize: logSize, LogMaxFiles: c.ContainerLogMaxFiles,
@@ -191,6 +158,73 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 			Logger:   c.Logger,
 		},
 	}, nil
+}
+
+// openRuntime opens what starts containers and finds those that run.
+func (d *daemon) openRuntime(ctx context.Context, m *machine, shim string) (*containerd.Runtime, error) {
+	c := &d.config
+	if err := containerd.KeepMountsIn(c.State); err != nil {
+		return nil, err
+	}
+	r, err := containerd.Open(ctx, containerd.Config{
+		Root: c.Root, State: c.State, CgroupParent: runtime.CgroupParent(c.Root), OCIRuntime: c.OCIRuntime,
+		Handlers: c.RuntimeHandlers, ShimPath: shim, RuntimeTimeout: c.RuntimeRequestTimeout.Duration, Logger: c.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.onStop(d.closing("the runtime", r))
+	d.serving.Runtime = r.Describe()
+	m.floors.keep(c.Root, c.Logger)
+	if err := weighPods(c, c.Logger); err != nil {
+		return nil, err
+	}
+	warnOfMissingRuntimes(c)
+	return r, nil
+}
+
+// openImages opens the images, and what is raised when the disk is too full for one.
+func (d *daemon) openImages(r *containerd.Runtime) (*image.Images, disk.Alarm, error) {
+	c, full := &d.config, disk.NewAlarm()
+	thresholds, err := c.Eviction()
+	if err != nil {
+		return nil, full, err
+	}
+	images := image.New(r.Client(), image.Options{
+		Snapshotter:      r.Snapshotter(),
+		DockerConfigPath: c.RootLayout().DockerConfig(),
+		HostsDir:         c.RegistryHosts,
+		Space:            disk.ImageSpace(c.Root, thresholds),
+		DiskFull:         full.Raise,
+		Logger:           c.Logger,
+	})
+	// Forgets what is remembered of images when others change them.
+	d.run("image watch", images.Watch)
+	return images, full, nil
+}
+
+// podFiles are what the files of pods come from.
+type podFiles struct {
+	objects sandbox.Objects
+	claims  sandbox.Claims
+	node    volume.Node
+	volumes *volume.Volumes
+}
+
+func openFiles(c *config.Config, from sources, r *containerd.Runtime, images *image.Images) (f podFiles, err error) {
+	m := from.machine
+	f.objects = sandbox.Objects{Store: from.store, Security: from.security}
+	kept, err := persistent.New(c.Root, c.State)
+	if err != nil {
+		return f, err
+	}
+	f.claims = sandbox.Claims{Objects: f.objects, Volumes: kept}
+	f.node = volume.Node{
+		Claims: f.claims, Images: images, Objects: f.objects, HostPaths: f.objects, Tokens: from.tokens,
+		Name: m.Name, HostIPs: []string{m.IP}, Epoch: r.Epoch(), Allocatable: m.allocatable,
+	}
+	f.volumes, err = volume.New(c.Root, c.State, f.node)
+	return f, err
 }
 
 // openNetwork opens the network of the pods, with room for the virtual addresses that Services have.
@@ -208,11 +242,22 @@ func (d *daemon) openNetwork(from sources, in *pins.Pins) (*network.Network, err
 	for _, s := range services {
 		known = append(known, names.ServicePorts(s)...)
 	}
-	return network.Open(network.Options{
+	pods, err := network.Open(network.Options{
 		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: from.machine.IP, Reserved: d.reserved(),
 		ServiceRange: addresses, Services: known, Pins: in, Logger: c.Logger,
 		Watch: d.sections.network,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if pods.Mode() == network.Bridge && c.MaxPods > network.BridgePorts {
+		c.Logger.Warn("a bridge takes fewer pods than max-pods: others need hostNetwork, or jobd --network none",
+			"most", network.BridgePorts, "max-pods", c.MaxPods)
+	}
+	d.run("the host's addresses", pods.FollowAddresses)
+	d.run("networks for pods to come", pods.Prepare)
+	d.serving.Network = pods.Describe()
+	return pods, nil
 }
 
 // openUserNamespaces finds the ids of the host that pods are given. Where the host has no user namespaces for them, pods

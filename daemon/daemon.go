@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/jobd/jobd/api/listen"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/config"
@@ -24,8 +25,11 @@ import (
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/lock"
-	"github.com/jobd/jobd/layout"
-	"github.com/jobd/jobd/watchdog"
+	"github.com/jobd/jobd/daemon/manifests"
+	"github.com/jobd/jobd/daemon/receivers"
+	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/internal/layout"
+	"github.com/jobd/jobd/internal/watchdog"
 )
 
 // Serving describes a daemon that has become ready.
@@ -57,6 +61,13 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	if err := d.start(ctx); err != nil {
 		return err
 	}
+	told := ctx // to stop
+	defer context.AfterFunc(told, func() { c.Logger.Info("stopping, since jobd was told to") })()
+	defer func() {
+		if told.Err() != nil {
+			c.Logger.Info("stopped in good order", "uptime", time.Since(begin).Round(time.Second))
+		}
+	}()
 	defer d.stop()
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -68,6 +79,7 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	}()
 	serving := make(chan error, 1)
 	go func() { serving <- d.server.Serve(ctx, d.listeners...) }()
+	defer d.applyManifests(ctx)()
 	d.serving.After = time.Since(begin).Round(time.Millisecond)
 	ready(d.serving)
 
@@ -86,9 +98,10 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 type daemon struct {
 	config    config.Config
 	control   *control.Control
+	workers   *worker.Pool
 	server    *server.Server
-	listeners []*server.Listener
-	authority *server.Authority
+	listeners []*listen.Listener
+	authority *listen.Authority
 	tls       netip.AddrPort // not valid if the API is not served there
 	serving   Serving
 	undo      []part
@@ -97,6 +110,9 @@ type daemon struct {
 	aside     *aside.List
 	unstored  atomic.Pointer[func(key string) bool] // of the control loop, once there is one
 	ending    atomic.Pointer[string]                // what the end of the daemon waits for
+	// deliveries is nil unless there are receivers of notices.
+	deliveries *receivers.Deliveries
+	manifests  *manifests.Applier // nil: there is no directory of them
 	// diskPressure is nil unless the disk is watched.
 	diskPressure *disk.Pressure
 }
@@ -200,7 +216,7 @@ func (d *daemon) lock(context.Context) error {
 }
 
 func (d *daemon) listen(context.Context) error {
-	socket, err := server.ListenUnix(d.config.Socket)
+	socket, err := listen.Unix(d.config.Socket)
 	if err != nil {
 		return err
 	}
@@ -208,17 +224,17 @@ func (d *daemon) listen(context.Context) error {
 	return d.listenTLS()
 }
 
-func (d *daemon) listenOn(l *server.Listener) {
+func (d *daemon) listenOn(l *listen.Listener) {
 	d.listeners = append(d.listeners, l)
 	d.onStop("a listener", func() { l.Close() })
 }
 
 func (d *daemon) listenTLS() (err error) {
 	c := &d.config
-	if d.authority, err = server.OpenAuthority(c.RootLayout().TLS()); err != nil || c.Listen == "" {
+	if d.authority, err = listen.OpenAuthority(c.RootLayout().TLS()); err != nil || c.Listen == "" {
 		return err
 	}
-	listener, err := server.ListenTLS(c.Listen, d.authority, false)
+	listener, err := listen.TLS(c.Listen, d.authority, false)
 	if err != nil {
 		return err
 	}

@@ -6,26 +6,27 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/internal/watchdog"
 	"github.com/jobd/jobd/runtime/crash"
-	"github.com/jobd/jobd/watchdog"
 )
 
 // Exit codes of a daemon that ends without having stopped its parts. Containers go on, and the next start is a recovery,
 // as after kill -9.
 const (
-	// ExitHung is that of a daemon whose work has not gone on, see package watchdog.
-	ExitHung = 70
-	// ExitForced is that of a daemon that was told to end, and did not within StopTimeout.
-	ExitForced = 71
+	// exitHung is that of a daemon whose work has not gone on, see package watchdog, or has met a fault.
+	exitHung = 70
+	// exitForced is that of a daemon that was told to end, and did not within stopTimeout.
+	exitForced = 71
 )
 
-// StopTimeout is how long a daemon that was told to end may take for it. It is longer than its parts should take, and
+// stopTimeout is how long a daemon that was told to end may take for it. It is longer than its parts should take, and
 // shorter than systemd waits.
-const StopTimeout = 40 * time.Second
+const stopTimeout = 40 * time.Second
 
 const (
 	// lastWordsTime is how long a daemon that hangs may take to say so: the disk or its log may hang as well.
@@ -50,7 +51,7 @@ func (d *daemon) watch() (stop func()) {
 	limits.Tick = crash.Duration("JOBD_WATCHDOG_TICK", limits.Tick)
 	limits.Slow = crash.Duration("JOBD_WATCHDOG_SLOW", limits.Slow)
 	limits.Hung = crash.Duration("JOBD_WATCHDOG_HUNG", limits.Hung)
-	w := watchdog.New(watchdog.Options{Limits: limits, Logger: d.config.Logger, Hung: d.hung})
+	w := watchdog.New(watchdog.Options{Limits: limits, Logger: d.config.Logger, Hung: d.hung, Alive: d.config.Alive})
 	d.watchdog = w
 	d.sections = sections{
 		loop:     w.Section(loopSection, "a pass", "daemon/loop.(*Loop).turn", "daemon/loop.(*Loop).Rebuild", "daemon/loop.(*Loop).answerTo"),
@@ -69,23 +70,41 @@ func (d *daemon) watch() (stop func()) {
 func (d *daemon) hung(verdicts []watchdog.Verdict) {
 	d.last(func() {
 		if h, ok := attribute(verdicts); ok {
-			if unstored := d.unstored.Load(); unstored != nil {
-				h.Unstored = (*unstored)(h.Key)
-			}
-			h.At = time.Now()
-			if err := d.aside.Hang(h); err != nil {
-				d.config.Logger.Error("cannot note that an object is set aside", "object", h.Key, "error", err)
-			} else {
-				d.config.Logger.Error("the next start leaves an object alone, since jobd hangs on it", "object", h.Key, "concern", h.Concern)
-			}
+			d.setAside(h)
 		}
 		for _, v := range verdicts {
 			d.config.Logger.Error(v.String(), "section", v.Section, "concern", v.Concern, "object", v.Object)
 		}
 		d.logStacks()
-		d.config.Logger.Error("jobd hangs and ends itself; containers go on", "exit code", ExitHung)
+		d.config.Logger.Error("jobd hangs and ends itself; containers go on", "exit code", exitHung)
 	})
-	d.exit(ExitHung)
+	d.exit(exitHung)
+}
+
+// panicked sets aside what was at work, says what has happened, and ends the process. The object is empty if it is not known.
+func (d *daemon) panicked(concern, object string, reason any) {
+	stack := debug.Stack()
+	d.last(func() {
+		if strings.Contains(object, "/") {
+			d.setAside(aside.Hang{Concern: concern, Key: object})
+		}
+		d.config.Logger.Error("jobd has met a fault of its own and ends itself; containers go on", "fault", fmt.Sprintf("%.500v", reason),
+			"concern", concern, "object", object, "stack", string(stack[:min(len(stack), stackBytes)]), "exit code", exitHung)
+	})
+	d.exit(exitHung)
+}
+
+// setAside notes that the next start is to leave an object alone.
+func (d *daemon) setAside(h aside.Hang) {
+	if unstored := d.unstored.Load(); unstored != nil {
+		h.Unstored = (*unstored)(h.Key)
+	}
+	h.At = time.Now()
+	if err := d.aside.Hang(h); err != nil {
+		d.config.Logger.Error("cannot note that an object is set aside", "object", h.Key, "error", err)
+		return
+	}
+	d.config.Logger.Error("the next start leaves an object alone, since jobd broke down on it", "object", h.Key, "concern", h.Concern)
 }
 
 // attribute returns on what the control loop or the lock of the network was at work, if one of them hangs or may be what
@@ -103,10 +122,10 @@ func attribute(verdicts []watchdog.Verdict) (h aside.Hang, ok bool) {
 	return h, ok
 }
 
-// boundStop ends the process if it was told to end, and has not within StopTimeout. It returns what calls that off.
+// boundStop ends the process if it was told to end, and has not within stopTimeout. It returns what calls that off.
 func (d *daemon) boundStop(ctx context.Context) (stopped func()) {
 	done := make(chan struct{})
-	limit := crash.Duration("JOBD_STOP_TIMEOUT", StopTimeout)
+	limit := crash.Duration("JOBD_STOP_TIMEOUT", stopTimeout)
 	go func() {
 		select {
 		case <-ctx.Done():
@@ -126,9 +145,9 @@ func (d *daemon) boundStop(ctx context.Context) (stopped func()) {
 			}
 			d.logStacks()
 			d.config.Logger.Error("jobd was told to end, and a part of it does not: it ends by force; containers go on",
-				"part", *d.ending.Load(), "after", limit, "exit code", ExitForced)
+				"part", *d.ending.Load(), "after", limit, "exit code", exitForced)
 		})
-		d.exit(ExitForced)
+		d.exit(exitForced)
 	}()
 	return func() { close(done) }
 }

@@ -1,18 +1,24 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/jobd/jobd/api/auditlog"
+	"github.com/jobd/jobd/api/listen"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/api/shares"
 	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/daemon/answers"
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/disk"
@@ -25,6 +31,7 @@ import (
 	"github.com/jobd/jobd/daemon/meter"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
@@ -49,7 +56,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if d.aside, err = aside.Open(c.RootLayout().SetAside(), c.Version); err != nil {
 		c.Logger.Warn("cannot read which objects were set aside: none is", "error", err)
 	}
-	key, err := server.OpenKey(c.RootLayout().ServiceAccountKey())
+	key, err := listen.OpenKey(c.RootLayout().ServiceAccountKey())
 	if err != nil {
 		return err
 	}
@@ -61,7 +68,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	logs, err := newLogs(c, s)
+	logs, err := newLogs(c, s, m.Name)
 	if err != nil {
 		return err
 	}
@@ -70,6 +77,9 @@ func (d *daemon) open(ctx context.Context) error {
 		return err
 	}
 	from := sources{store: s, tokens: issuer, machine: m, logs: logs, security: security, inbox: loop.NewInbox()}
+	if err := d.openManifests(from); err != nil {
+		return err
+	}
 	k, err := d.openContainers(ctx, from)
 	if err != nil {
 		return err
@@ -91,6 +101,9 @@ func (d *daemon) open(ctx context.Context) error {
 		if err := d.keepDiskFree(from, k); err != nil {
 			return err
 		}
+	}
+	if d.deliveries, err = d.openReceivers(ctx, from); err != nil {
+		return err
 	}
 	return d.openServer(from, k)
 }
@@ -163,13 +176,13 @@ func openDevices(c *config.Config, h host.Host, s *store.Store) (*devices.Device
 	})
 }
 
-func newLogs(c *config.Config, s *store.Store) (*joblogs.Logs, error) {
+func newLogs(c *config.Config, s *store.Store, node string) (*joblogs.Logs, error) {
 	size, _, err := c.LogSizes()
 	if err != nil {
 		return nil, err
 	}
 	return joblogs.New(joblogs.Options{
-		Dir: c.RootLayout().Logs(), Store: s, MaxAge: c.KeptLogsAge.Duration, MaxSize: size, Logger: c.Logger,
+		Dir: c.RootLayout().Logs(), Store: s, Node: node, MaxAge: c.KeptLogsAge.Duration, MaxSize: size, Logger: c.Logger,
 	}), nil
 }
 
@@ -184,7 +197,11 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	if err != nil {
 		return err
 	}
+	k.workers.Panicked = func(obj *corev1.Pod, reason any) {
+		d.panicked("pods", store.Key(objects.Pods, obj.Namespace, obj.Name), reason)
+	}
 	workers := worker.New(k.workers)
+	d.workers = workers
 	d.onStop("the workers of pods", workers.Close)
 	volumes := provision.New(k.volumes, from.inbox.Nudge)
 	d.onStop("the making of volumes", volumes.Close)
@@ -203,6 +220,12 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		},
 	})
 	figures.ShowWatchdog(d.watchdog, d.aside)
+	if d.manifests != nil {
+		figures.ShowManifests(func() (objects, problems int) {
+			s := d.manifests.Status()
+			return s.Objects, len(s.Problems)
+		})
+	}
 	unregister, err := figures.Register(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
@@ -213,11 +236,11 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		Volumes: volumes, UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 		Settings: job.Settings{
 			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration,
-			WorkloadWithJob: c.WorkloadWithJob,
+			WorkloadWithJob: c.WorkloadWithJob, TTL: c.TTL(),
 		},
 		PodSecurity: from.security,
-		MaxPods:     c.MaxPods, Allocatable: node.Amounts(m.allocatable),
-		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(),
+		MaxPods:     c.MaxPods, Allocatable: node.Amounts(m.allocatable), StarvationAfter: c.StarvationAfter.Duration, Fair: fairShare(c),
+		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(), Receivers: c.NotifyReceivers,
 		Node: m.Node(host.Description{
 			Capacity: m.capacity, Allocatable: m.allocatable, MaxPods: c.MaxPods, Runtime: k.runtime.Describe(),
 			Handlers: k.handlers, Version: c.Version, UserNamespaces: k.userNamespaces,
@@ -228,7 +251,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		Tokens:  from.tokens,
 		Epoch:   k.epoch,
 		History: kept,
-		Watch:   d.sections.loop, Aside: d.aside,
+		Watch:   d.sections.loop, Aside: d.aside, Panicked: d.panicked,
 		Events: events.New(m.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,
 	})
 	unstored := d.control.Unstored
@@ -238,6 +261,36 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	}
 	d.serving.Jobs, d.serving.UnfinishedJobs, d.serving.RunningPods = d.control.Count()
 	return nil
+}
+
+// fairShare returns how the queue is ordered by what everybody has used; nil if it is ordered by age.
+func fairShare(c *config.Config) *control.FairShare {
+	if c.QueueOrder != config.QueueOrderFair {
+		return nil
+	}
+	return &control.FairShare{HalfLife: c.FairShareHalfLife.Duration, ByCreator: c.FairShareBy == config.FairShareByCreator}
+}
+
+// shares returns what answers what everybody has used; nil if the queue is ordered by age.
+func (d *daemon) shares() func(context.Context) (*shares.List, error) {
+	fair := fairShare(&d.config)
+	if fair == nil {
+		return nil
+	}
+	return func(ctx context.Context) (*shares.List, error) {
+		accounts, err := d.control.Shares(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list := &shares.List{
+			TypeMeta: metav1.TypeMeta{APIVersion: shares.Group + "/" + shares.Version, Kind: shares.Kind},
+			HalfLife: metav1.Duration{Duration: fair.HalfLife}, Items: []shares.Share{},
+		}
+		for _, a := range accounts {
+			list.Items = append(list.Items, shares.Share{Account: a.Name, Used: a.Used, Share: a.Share, Running: a.Running, Waiting: a.Waiting})
+		}
+		return list, nil
+	}
 }
 
 // keepDiskFree starts what removes images and evicts pods when they fill the disk.
@@ -268,21 +321,25 @@ func (d *daemon) keepDiskFree(from sources, k *containers) error {
 
 func (d *daemon) openServer(from sources, k *containers) (err error) {
 	c := &d.config
+	asked := d.asked(from)
+	asked.Forecasts = answers.NewForecasts(from.store, d.control)
 	past := &meter.Past{Machine: meter.ReadMachine, Logger: c.Logger}
 	d.beside(past.Run)
 	options := server.Config{
 		Store: from.store, Logger: c.Logger, Version: c.Version,
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime, Address: k.workers.Address},
-		Explainer: &explainer{from.store, d.control, from.logs, d.aside, d.explainDisk}, Queue: d.control,
-		Pictures: newPictures(from.store, d.control, from.logs),
+		Explainer: &answers.Explainer{Sources: asked}, Queue: d.control, Forecasts: asked.Forecasts, Shares: d.shares(),
+		Pictures: answers.NewPictures(asked),
 		Meter: meter.New(meter.Options{
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
 		}),
-		Past: past, History: history.Reader{Store: from.store},
+		Past: past, History: history.Reader{Store: from.store}, Receivers: d.deliveries,
 		NodeName: from.machine.Name, EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}
+	options.Inspect = (&inspector{from.store, d.control, d.workers, d.watchdog, d.manifests}).Inspect
+	options.DiskUse = newDiskMeter(c, from.store, k).Measure
 	if k.network != nil {
 		options.ServiceAddresses, options.PortTaken = k.network.ServiceAddresses(), k.network.PortTaken
 		options.PoliciesWithoutEffect = !k.network.Gateway().IsValid()
@@ -321,4 +378,18 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	}
 	d.onStop("the metrics of the API", unregister)
 	return nil
+}
+
+// explainDisk returns why no pods start for want of disk; nil if that is not so.
+func (d *daemon) explainDisk() *causes.DiskPressure {
+	if d.diskPressure == nil {
+		return nil
+	}
+	s := d.diskPressure.Shortage()
+	if !s.On {
+		return nil
+	}
+	return &causes.DiskPressure{
+		Path: d.config.Root, What: cmp.Or(s.What, "seen before this start of jobd"), Short: s.Short, Seen: s.Seen, Until: s.Until,
+	}
 }

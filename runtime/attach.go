@@ -26,7 +26,7 @@ type AttachRequest struct {
 	Stdout, Stderr io.Writer
 	// Resize yields the sizes of the terminal as they change.
 	Resize <-chan TerminalSize
-	// Left is closed when whoever is attached is not there any more. Output is not copied from then on, but Stdin is, to its end.
+	// Left is closed when the client is gone. From then on output is not copied any more, while Stdin still is, to its end.
 	// It may be nil.
 	Left <-chan struct{}
 }

@@ -9,7 +9,7 @@ import (
 type Executor interface {
 	// Exec runs a process to its end and returns its exit code, 128+n when signal n ended it. When ctx ends first the
 	// process is killed, unless the request has Left. Classes of errors: ErrNotFound for a container that does not run,
-	// ErrFailedPrecondition for a command that cannot be started, ErrNotImplemented where this is not possible,
+	// ErrFailedPrecondition for a command that cannot be started, or a container that is frozen, ErrNotImplemented where this is not possible,
 	// ErrResourceExhausted where too many processes run already that have outlived, or may outlive, who wanted them, and
 	// ErrAborted for one that goes on, since whoever wanted it has left.
 	//
@@ -31,9 +31,9 @@ type ExecRequest struct {
 	Stdout, Stderr io.Writer
 	// Resize yields the sizes of the terminal as they change. It may be nil.
 	Resize <-chan TerminalSize
-	// Left is closed when whoever wants the process is not there any more. If it is not nil, the process lives on then, and also
-	// when ctx ends, as in a cluster: it gets what Stdin still holds, and the end of its input; a terminal hangs up instead. What
-	// it writes from then on is dropped. It is gone at the latest with its container.
+	// Left is closed when the client is gone. With a Left the process survives that, and the end of ctx, as in a cluster:
+	// it gets what Stdin still holds and then the end of its input, or, with a terminal, a hangup. What it writes from then
+	// on is dropped. It ends with its container at the latest.
 	Left <-chan struct{}
 }
 

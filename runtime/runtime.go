@@ -40,6 +40,15 @@ type Runtime interface {
 	// ended or is not known is errdefs.ErrNotFound.
 	Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error
 
+	// SignalOnce sends a signal to the first process of a container, unless it has done so before, whoever has asked for that.
+	// The errors are those of Signal.
+	SignalOnce(ctx context.Context, id string, sig syscall.Signal) error
+
+	// Freeze stops the processes of a container of a pod, or lets them go on. A container that does not run is
+	// errdefs.ErrNotFound, as is one that is not known. A host without a freezer is errdefs.ErrNotImplemented, and processes
+	// that do not stop are errdefs.ErrUnavailable. A container stays frozen when the daemon ends, and ends when it is killed.
+	Freeze(podUID, id string, freeze bool) error
+
 	// Remove forgets an ended container: its root file system and its exit record. A running one is killed
 	// first, and one that is being started is called off. One that is not known is no error. Logs stay.
 	Remove(ctx context.Context, id string) error

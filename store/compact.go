@@ -78,7 +78,7 @@ func (s *Store) compact(ctx context.Context) (before, after int64, err error) {
 		// Now, since only then its space is free: the writer takes the reserve next.
 		return errors.Join(err, old.Close())
 	}
-	if err := s.submit(ctx, r); err != nil {
+	if err := s.submit(ctx, s.requests, r); err != nil {
 		if ctx.Err() != nil {
 			return 0, 0, context.Cause(ctx)
 		}
@@ -235,8 +235,8 @@ func (t *Tx) follow(later *Snapshot) (behind bool, err error) {
 	return behind, err
 }
 
-// exchange puts a copy in the place of the store's file, and returns the old one, which is nil when the copy has not become
-// the store's file. It runs on the writer's goroutine, so nothing is written meanwhile.
+// exchange replaces the store's file with a copy of it, and returns the old file, or nil when the copy has not taken its
+// place. It runs on the writer's goroutine, so nothing is written meanwhile.
 func (s *Store) exchange(dst *bolt.DB) (before, after int64, old *bolt.DB, err error) {
 	if err := s.flush(dst); err != nil {
 		return 0, 0, nil, err
@@ -264,13 +264,17 @@ func (s *Store) exchange(dst *bolt.DB) (before, after int64, old *bolt.DB, err e
 	return before, after, old, nil
 }
 
-// historyBytes is how much of what was superseded the next commit keeps: all that a copy may still lack, as long as the
-// disk has room for it.
-func (s *Store) historyBytes() int64 {
+// keep is what a commit keeps of what was superseded, when the follower has seen everything up to a version: all that a copy may
+// still lack, as long as the disk has room for it.
+func (s *Store) keep(followed uint64) kept {
 	if s.copying.Load() && !s.reserved.short {
-		return math.MaxInt64
+		return kept{bytes: math.MaxInt64}
 	}
-	return s.reserved.history(s.options)
+	k := s.reserved.history(s.options)
+	if k.followed = followed; followed == 0 {
+		k.unseen = 0 // nobody follows
+	}
+	return k
 }
 
 func (s *Store) syncDirectory() error {

@@ -20,13 +20,25 @@ type Cursor struct {
 	store  *Store
 	prefix string
 
+	// pageBytes is for how many bytes of changes one reading is enough.
+	pageBytes int
+	// hold is asked before a change of more bytes than that is read, which then is the only one; nil: nobody is.
+	hold func(bytes int) error
+
 	mu sync.Mutex
 	at uint64
 }
 
 // Cursor returns a cursor that begins after a version.
 func (s *Store) Cursor(after uint64, prefix string) *Cursor {
-	return &Cursor{store: s, prefix: prefix, at: after}
+	return &Cursor{store: s, prefix: prefix, at: after, pageBytes: maxScanBytes}
+}
+
+// Sparing makes a cursor return no more than that many bytes of changes at once. A single change that has more is read alone,
+// and only after hold was called with its size; when that fails, so does Next.
+func (c *Cursor) Sparing(bytes int, hold func(bytes int) error) *Cursor {
+	c.pageBytes, c.hold = bytes, hold
+	return c
 }
 
 // At returns the version up to which the cursor has seen everything. It moves also while Next waits.
@@ -40,10 +52,18 @@ func (c *Cursor) At() uint64 {
 // some. The changes belong to the caller. It fails with ErrCompacted when what comes next has been cut, and with
 // ErrClosed.
 func (c *Cursor) Next(ctx context.Context, max int) ([]Change, uint64, error) {
+	held := 0
 	for {
-		changes, seen, err := c.read(max)
+		changes, large, seen, err := c.read(max, held)
 		if err != nil || len(changes) > 0 {
 			return changes, c.At(), err
+		}
+		if large > 0 {
+			if err := c.hold(large); err != nil {
+				return nil, c.At(), err
+			}
+			held = large
+			continue
 		}
 		if c.At() < seen {
 			if err := ctx.Err(); err != nil {
@@ -57,8 +77,9 @@ func (c *Cursor) Next(ctx context.Context, max int) ([]Change, uint64, error) {
 	}
 }
 
-// read returns the changes that one reading of the log finds, and the last version that the log had.
-func (c *Cursor) read(max int) (changes []Change, last uint64, err error) {
+// read returns the changes that one reading of the log finds, and the last version that the log had. When the next change is
+// larger than what is held for it, it returns no changes, and the size of that.
+func (c *Cursor) read(max, held int) (changes []Change, large int, last uint64, err error) {
 	at := c.At()
 	err = c.store.View(func(s *Snapshot) error {
 		last = s.Version()
@@ -68,22 +89,32 @@ func (c *Cursor) read(max int) (changes []Change, last uint64, err error) {
 				if len(changes) >= max {
 					return false
 				}
-				ch := s.change(r.version).clone()
-				changes = append(changes, ch)
-				bytes += ch.bytes()
+				ch := s.change(r.version)
+				size := ch.Bytes()
+				if c.hold != nil && bytes+size > c.pageBytes {
+					if len(changes) > 0 {
+						return false
+					}
+					if size > held {
+						large = size
+						return false
+					}
+				}
+				changes = append(changes, ch.clone())
+				bytes += size
 			}
 			at = r.version
 			scanned++
-			return scanned < maxScan && bytes < maxScanBytes
+			return scanned < maxScan && bytes < c.pageBytes
 		})
 	})
 	if err != nil {
-		return nil, last, err
+		return nil, 0, last, err
 	}
 	c.mu.Lock()
 	c.at = at
 	c.mu.Unlock()
-	return changes, last, nil
+	return changes, large, last, nil
 }
 
 func (c Change) clone() Change {
@@ -99,7 +130,8 @@ func (c Change) clone() Change {
 	return c
 }
 
-func (c *Change) bytes() int {
+// Bytes is how much the states of the object take together that the change has.
+func (c *Change) Bytes() int {
 	n := len(c.Object.Value)
 	if c.Previous != nil && !c.Deleted {
 		n += len(c.Previous.Value)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -147,5 +148,39 @@ func TestACursorReadsALongLogInPieces(t *testing.T) {
 		if n += len(changes); len(changes) > maxScan {
 			t.Fatalf("%d changes at once", len(changes))
 		}
+	}
+}
+
+// TestASparingCursor asks before it reads what is large, and reads that alone.
+func TestASparingCursor(t *testing.T) {
+	s := openTest(t, Options{})
+	begin := s.Version()
+	sizes := []int{10, 20, 500, 10, 500, 90, 90}
+	for i, size := range sizes {
+		put(t, s, fmt.Sprint(i), strings.Repeat("x", size))
+	}
+	var asked []int
+	refused := errors.New("refused")
+	c := s.Cursor(begin, "").Sparing(100, func(n int) error {
+		if asked = append(asked, n); len(asked) == 2 {
+			return refused
+		}
+		return nil
+	})
+	var got []string
+	for n := 0; n < len(sizes); {
+		changes, _, err := c.Next(t.Context(), 100)
+		if err != nil {
+			if !errors.Is(err, refused) {
+				t.Fatal(err)
+			}
+			got = append(got, "refused")
+			continue
+		}
+		n += len(changes)
+		got = append(got, fmt.Sprint(len(changes)))
+	}
+	if want := "2 1 1 refused 1 1 1"; strings.Join(got, " ") != want || !slices.Equal(asked, []int{500, 500, 500}) {
+		t.Errorf("%v changes at once, want %s; asked for %v", got, want, asked)
 	}
 }

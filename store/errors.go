@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/jobd/jobd/internal/files"
 )
 
 var (
@@ -49,7 +51,7 @@ func (e *FormatError) Error() string {
 // classify adds the class that callers test for to an error of bolt or the kernel.
 func classify(err error) error {
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+	case files.Full(err), errors.Is(err, syscall.EFBIG):
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum),
 		errors.Is(err, berrors.ErrVersionMismatch):

@@ -105,6 +105,9 @@ func probe(path string) (err error) {
 		if tx.Size() > info.Size() {
 			return fmt.Errorf("%w: file has %d of its %d bytes", ErrCorrupt, info.Size(), tx.Size())
 		}
+		if err := checkPages(path, tx, info.Size()); err != nil {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
 		for _, name := range buckets() {
 			b := tx.Bucket(name)
 			if b == nil {

@@ -41,13 +41,22 @@ const (
 	maxCutScan = 8 * maxCut
 )
 
-// trim moves the horizon forward until the history is not larger than limit. It does so in strides, since every cut
+// kept is how large the history may be.
+type kept struct {
+	bytes    int64
+	unseen   int64  // how many more, of what the follower has not seen
+	followed uint64 // the version up to which it has
+}
+
+// trim moves the horizon forward until the history is not larger than what is kept. It does so in strides, since every cut
 // rewrites pages that the commit would not touch otherwise.
-func trim(s *Snapshot, limit int64) error {
-	if readState(s.meta).history <= uint64(limit)+uint64(min(limit/8, 1<<20)) {
+func trim(s *Snapshot, k kept) error {
+	if readState(s.meta).history <= uint64(k.bytes)+uint64(min(k.bytes/8, 1<<20)) {
 		return nil
 	}
-	return cut(s, func(st state) bool { return st.history > uint64(limit) })
+	return cut(s, func(st state) bool {
+		return st.history > uint64(k.bytes) && (st.horizon < k.followed || st.history > uint64(k.bytes)+uint64(k.unseen))
+	})
 }
 
 // cut moves the horizon forward while more wants it, and at most by maxCut records.

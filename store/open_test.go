@@ -23,7 +23,8 @@ func TestADatabaseIsOpenOnceOnly(t *testing.T) {
 	for range 2 {
 		_, err := Open(path, Options{})
 		var locked *LockedError
-		if !errors.As(err, &locked) || locked.PID != os.Getpid() || !strings.Contains(err.Error(), fmt.Sprintf("%s is in use by process %d", path, os.Getpid())) {
+		if !errors.As(err, &locked) || locked.PID != os.Getpid() ||
+			!strings.Contains(err.Error(), fmt.Sprintf("%s is in use by process %d", path, os.Getpid())) {
 			t.Fatalf("got %v", err)
 		}
 	}

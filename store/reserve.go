@@ -29,11 +29,11 @@ type reserve struct {
 }
 
 // history is how much of what was superseded a commit keeps.
-func (r *reserve) history(o Options) int64 {
+func (r *reserve) history(o Options) kept {
 	if r.short {
-		return min(o.HistoryBytes, shortHistoryBytes)
+		return kept{bytes: min(o.HistoryBytes, shortHistoryBytes), unseen: min(o.HistoryBytes, o.Reserve/2)}
 	}
-	return o.HistoryBytes
+	return kept{bytes: o.HistoryBytes, unseen: o.HistoryBytes}
 }
 
 // keepReserve makes the file ready for what comes next.

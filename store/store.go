@@ -1,10 +1,3 @@
-// Package store keeps objects as bytes with a little metadata in one file, and every change of them as a log that
-// readers follow. It knows nothing of what the bytes mean, and touches only the file and those beside it whose names
-// begin with its name.
-//
-// A value is written once, under the version of the change that made it. The index from keys to versions makes it an
-// object; the order of versions makes it a log entry; and what a change has superseded stays until the history is cut,
-// so the previous state of every change that a reader can still see is there as well.
 package store
 
 import (
@@ -20,8 +13,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
-	"github.com/jobd/jobd/filelock"
-	"github.com/jobd/jobd/watchdog"
+	"github.com/jobd/jobd/internal/filelock"
+	"github.com/jobd/jobd/internal/watchdog"
 )
 
 const (
@@ -38,7 +31,8 @@ const (
 
 // Options are the options of a store. The zero value is right for a daemon.
 type Options struct {
-	// HistoryBytes bounds what is kept of superseded values, in bytes; 0 stands for defaultHistoryBytes.
+	// HistoryBytes bounds what is kept of superseded values, in bytes; 0 stands for defaultHistoryBytes. As much again is
+	// kept of what the follower has not seen.
 	HistoryBytes int64
 	// HistoryAge bounds for how long what is superseded is kept; 0 stands for defaultHistoryAge.
 	HistoryAge time.Duration
@@ -84,6 +78,8 @@ type Store struct {
 	alarm    alarm   // of the writer
 
 	requests chan *request
+	follows  chan *request // of the follower
+	followed uint64        // of the writer: the follower has seen everything up to this version; 0 before it has seen any
 	// invitations go to whoever follows the store, if anybody does.
 	invitations chan *Invitation
 	missed      chan struct{}
@@ -126,6 +122,7 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 	s := &Store{
 		path: path, options: o, lock: lock, bolt: db,
 		requests:    make(chan *request),
+		follows:     make(chan *request),
 		invitations: make(chan *Invitation),
 		missed:      make(chan struct{}, 1),
 		closing:     make(chan struct{}),
@@ -230,8 +227,20 @@ func (s *Store) View(fn func(*Snapshot) error) (err error) {
 //
 // ctx bounds the wait for the turn only: once fn has run, Update returns when its outcome is known.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
+	return s.update(ctx, s.requests, newRequest(), fn)
+}
+
+// Follow is Update for the follower, who reads all changes by Snapshot.Changes. Its turn is the next one, however many wait, and
+// what has been superseded since its last successful transaction is kept longer (Options.HistoryBytes): so it falls behind
+// nobody who writes much.
+func (s *Store) Follow(ctx context.Context, fn func(*Tx) error) error {
 	r := newRequest()
-	if err := s.submit(ctx, r); err != nil {
+	r.follower = true
+	return s.update(ctx, s.follows, r, fn)
+}
+
+func (s *Store) update(ctx context.Context, queue chan<- *request, r *request, fn func(*Tx) error) error {
+	if err := s.submit(ctx, queue, r); err != nil {
 		return err
 	}
 	select {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jobd/jobd/watchdog"
+	"github.com/jobd/jobd/internal/watchdog"
 )
 
 const (
@@ -44,6 +44,14 @@ func (t *Tx) Get(key string) (Object, bool) {
 		return w.object, !w.deleted
 	}
 	return t.Snapshot.Get(key)
+}
+
+// Visited is Snapshot.Visited. The watchdog is told of each object that is shown, since reading all of them takes its time.
+func (t *Tx) Visited(visit func(key string) bool) *Snapshot {
+	return t.Snapshot.Visited(func(key string) bool {
+		t.watch.On(key)
+		return visit(key)
+	})
 }
 
 // Put creates or replaces the object at o.Key and returns its new version. Every Put is a change of its own, also when

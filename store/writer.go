@@ -7,8 +7,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/jobd/jobd/internal/watchdog"
 	"github.com/jobd/jobd/runtime/crash"
-	"github.com/jobd/jobd/watchdog"
 )
 
 const (
@@ -24,19 +24,20 @@ type request struct {
 	ran  chan bool  // whether the function succeeded
 	done chan error // the group's outcome
 	// alone is set instead of a function by what needs the file for itself.
-	alone func() error
+	alone    func() error
+	follower bool
 }
 
 func newRequest() *request {
 	return &request{tx: make(chan *Tx, 1), ran: make(chan bool, 1), done: make(chan error, 1)}
 }
 
-func (s *Store) submit(ctx context.Context, r *request) error {
+func (s *Store) submit(ctx context.Context, queue chan<- *request, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
-	case s.requests <- r:
+	case queue <- r:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -74,22 +75,30 @@ func (s *Store) write() {
 	defer close(s.closed)
 	defer s.alarm.timer.Stop()
 	for {
+		s.writeGroups(s.following())
 		select {
 		case <-s.closing:
 			return
 		case <-s.alarm.timer.C:
 			s.forgetNow()
+		case r := <-s.follows:
+			s.writeGroups(r)
 		case r := <-s.requests:
-			for r != nil {
-				if r.alone != nil {
-					err := r.alone()
-					s.keepReserve() // of a file that may be new
-					r.done <- err
-					break
-				}
-				r = s.writeGroup(r)
-			}
+			s.writeGroups(r)
 		}
+	}
+}
+
+// writeGroups runs a request, and what is queued when it ends the group that was begun.
+func (s *Store) writeGroups(r *request) {
+	for r != nil {
+		if r.alone != nil {
+			err := r.alone()
+			s.keepReserve() // of a file that may be new
+			r.done <- err
+			return
+		}
+		r = s.writeGroup(r)
 	}
 }
 
@@ -139,10 +148,23 @@ func (s *Store) writeGroup(first *request) (next *request) {
 	return next
 }
 
-// queued returns a request that waits, or nil. Callers that a commit has just released need the processor once before
+// following returns the request of the follower if that waits, or nil.
+func (s *Store) following() *request {
+	select {
+	case r := <-s.follows:
+		return r
+	default:
+		return nil
+	}
+}
+
+// queued returns a request that waits, or nil; that of the follower first. Callers that a commit has just released need the processor once before
 // they can queue again; without that, every second group would hold one transaction only.
 func (s *Store) queued() *request {
 	for range 2 {
+		if r := s.following(); r != nil {
+			return r
+		}
 		select {
 		case r := <-s.requests:
 			return r
@@ -159,6 +181,7 @@ type group struct {
 	keys    []string   // that they changed
 	bytes   int
 	version uint64 // of the last change
+	seen    uint64 // by the follower, if it is among the members; else 0
 	cut     uint64
 	watch   *watchdog.Section
 }
@@ -178,6 +201,9 @@ func (g *group) take(r *request, tx *Tx) (ok bool, err error) {
 	}
 	g.members = append(g.members, r)
 	g.cut = max(g.cut, tx.cut)
+	if r.follower {
+		g.seen = tx.next - 1
+	}
 	if len(tx.writes) == 0 {
 		return true, nil
 	}
@@ -186,7 +212,9 @@ func (g *group) take(r *request, tx *Tx) (ok bool, err error) {
 	if err != nil {
 		return true, fmt.Errorf("write: %w", classify(err))
 	}
-	g.bytes += n
+	if !r.follower { // others have their turn in the same commit, however much it writes
+		g.bytes += n
+	}
 	g.version = tx.next - 1
 	for _, w := range tx.writes {
 		g.keys = append(g.keys, w.object.Key)
@@ -201,11 +229,12 @@ func (s *Store) commit(g *group) (err error) {
 		_ = g.btx.Rollback()
 	}()
 	if len(g.keys) == 0 && g.cut == 0 {
+		s.followed = max(s.followed, g.seen)
 		return nil
 	}
 	defer recoverCorruption(&err)
 	sn := newSnapshot(g.btx)
-	err = trim(sn, s.historyBytes())
+	err = trim(sn, s.keep(max(s.followed, g.seen)))
 	if err == nil && g.cut > 0 {
 		err = cut(sn, func(st state) bool { return st.horizon < g.cut })
 	}
@@ -222,5 +251,6 @@ func (s *Store) commit(g *group) (err error) {
 		return fmt.Errorf("commit: %w", classify(err))
 	}
 	s.alarm.set(due)
+	s.followed = max(s.followed, g.seen)
 	return nil
 }

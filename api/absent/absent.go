@@ -1,6 +1,7 @@
 // Package absent lists the kinds that jobd does not have and that clients look for all the same: kubectl apply --prune,
-// kubectl cluster-info dump and others stop where a server does not know them. Discovery lists them read-only, and there
-// are never any. It says what their Go types, names and OpenAPI models are; the server makes endpoints of that.
+// kubectl cluster-info dump and others stop where a server does not know them. Discovery lists them as read-only, and their
+// lists are always empty. The package defines their Go types, names and OpenAPI models; the server makes endpoints from
+// those.
 package absent
 
 import (
@@ -50,7 +51,9 @@ var Kinds = []Kind{
 	of[appsv1.ReplicaSet, appsv1.ReplicaSetList](appsv1.SchemeGroupVersion, "ReplicaSet", all, "rs"),
 	of[appsv1.StatefulSet, appsv1.StatefulSetList](appsv1.SchemeGroupVersion, "StatefulSet", all, "sts"),
 	of[networkingv1.Ingress, networkingv1.IngressList](networkingv1.SchemeGroupVersion, "Ingress", nil, "ing"),
-	of[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](autoscalingv2.SchemeGroupVersion, "HorizontalPodAutoscaler", all, "hpa"),
+	of[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](
+		autoscalingv2.SchemeGroupVersion, "HorizontalPodAutoscaler", all, "hpa",
+	),
 	clusterWide(of[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](
 		admissionv1.SchemeGroupVersion, "ValidatingWebhookConfiguration", nil)),
 	clusterWide(of[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](

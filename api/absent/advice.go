@@ -22,7 +22,19 @@ var advice = map[schema.GroupKind]string{
 	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: noWebhooks,
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   noWebhooks,
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               "nothing would act on objects of further kinds",
-	{Group: "argoproj.io", Kind: "CronWorkflow"}:                                    "make it a CronJob",
+	{Group: "apps.kruise.io", Kind: "AdvancedCronJob"}:                              cronJob,
+	{Group: "apps.kruise.io", Kind: "BroadcastJob"}:                                 "make it a Job: there is one node",
+	{Group: "argoproj.io", Kind: "Application"}:                                     files,
+	{Group: "argoproj.io", Kind: "ApplicationSet"}:                                  files,
+	{Group: "argoproj.io", Kind: "AppProject"}:                                      "ResourceQuotas and roles are those of a namespace",
+	{Group: "argoproj.io", Kind: "CronWorkflow"}:                                    cronJob,
+	{Group: "argoproj.io", Kind: "Rollout"}:                                         keepRunning,
+	{Group: "execution.furiko.io", Kind: "JobConfig"}:                               cronJob,
+	{Group: "keda.sh", Kind: "ScaledJob"}:                                           "make it a Job without completions, whose pods take work from the queue until it is empty, or a CronJob",
+	{Group: "keda.sh", Kind: "ScaledObject"}:                                        "set spec.parallelism of the Job",
+	{Group: "kubeflow.org", Kind: "Experiment"}:                                     trials,
+	{Group: "kubeflow.org", Kind: "Notebook"}:                                       keepRunning,
+	{Group: "ray.io", Kind: "RayService"}:                                           keepRunning,
 	{Group: "batch.volcano.sh", Kind: "Job"}:                                        training,
 	{Group: "flink.apache.org", Kind: "FlinkDeployment"}:                            keepRunning,
 	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:                                      "make each of its replicatedJobs a Job, with one headless Service for all",
@@ -34,6 +46,14 @@ var advice = map[schema.GroupKind]string{
 // adviceFor is for groups of which all kinds are for the same.
 var adviceFor = map[string]string{
 	"argoproj.io":              steps,
+	"batch.volcano.sh":         training,
+	"codeflare.dev":            queues,
+	"elastic.pytorch.org":      training,
+	"execution.furiko.io":      "make it a Job",
+	"kubernetes.dask.org":      training,
+	"pipelines.kubeflow.org":   steps,
+	"pytorch.org":              training,
+	"workload.codeflare.dev":   queues,
 	"kubeflow.org":             training,
 	"kueue.x-k8s.io":           queues,
 	"ray.io":                   training,
@@ -44,6 +64,9 @@ var adviceFor = map[string]string{
 }
 
 const (
+	cronJob     = "make it a CronJob"
+	files       = "apply the files that it names: jobctl apply -f, or -k"
+	trials      = "make it an Indexed Job, whose index says which parameters a pod tries"
 	noWebhooks  = "nothing would call it"
 	keepRunning = "make it a Job, or a unit of systemd if it is to run for ever"
 	training    = "make it an Indexed Job: its pods know their index, find each other by name, and start together as a gang"
@@ -82,6 +105,9 @@ func Moved(k schema.GroupVersionKind) (string, bool) {
 	}
 	return fmt.Sprintf("there is no %s in %s: write apiVersion: %s", k.Kind, k.GroupVersion(), home), true
 }
+
+// Advised reports whether people are told what to do instead of what a kind is for in a cluster. jobd has no such kind.
+func Advised(k schema.GroupKind) bool { return cmp.Or(advice[k], adviceFor[k.Group]) != "" }
 
 // Refusal says that jobd does not have a kind, and what to use instead if there is something.
 func Refusal(k schema.GroupKind) string {

@@ -24,6 +24,13 @@ func TestAKindThatRunsWorkIsRefusedWithWhatWorksInstead(t *testing.T) {
 		{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}:    "spark-submit",
 		{Group: "kueue.x-k8s.io", Kind: "LocalQueue"}:                "ResourceQuotas",
 		{Group: "scheduling.volcano.sh", Kind: "Queue"}:              "ResourceQuotas",
+		{Group: "keda.sh", Kind: "ScaledJob"}:                        "take work from the queue",
+		{Group: "pytorch.org", Kind: "PyTorchJob"}:                   "Indexed Job",
+		{Group: "kubernetes.dask.org", Kind: "DaskJob"}:              "Indexed Job",
+		{Group: "pipelines.kubeflow.org", Kind: "Pipeline"}:          "each step a Job",
+		{Group: "workload.codeflare.dev", Kind: "AppWrapper"}:        "ResourceQuotas",
+		{Group: "apps.kruise.io", Kind: "AdvancedCronJob"}:           "CronJob",
+		{Group: "argoproj.io", Kind: "Application"}:                  "jobctl apply -f",
 		{Group: "example.com", Kind: "Widget"}:                       "jobd runs Jobs and does not have the kind Widget (example.com)",
 	} {
 		if said := Refusal(kind); !strings.Contains(said, words) {

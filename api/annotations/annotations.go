@@ -1,5 +1,5 @@
 // Package annotations adds what jobd's own annotations mean to the OpenAPI models of the types that carry them, so that
-// `kubectl explain` shows them. What an annotation does is decided, and checked, where its constant stands.
+// `kubectl explain` shows them. What an annotation does is decided and validated in the package that defines its constant.
 package annotations
 
 import (
@@ -13,18 +13,64 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/notices"
 )
 
 // annotation is one that users write, or read.
 type annotation struct{ name, meaning string }
 
-var ofJobs = []annotation{
+// ofNotices are those that a Job has from its CronJob and its namespace, if it lacks them.
+var ofNotices = []annotation{
+	{notices.ReceiversAnnotation, `who is told of Jobs: names of receivers in the settings of jobd, separated by commas; "" for nobody (docs/notices.md).`},
+	{notices.OnAnnotation, `of what they are told: ` + notices.KindList() + ` ("failed,recovered,overdue").`},
+	{notices.AfterAnnotation, `how long a Job may wait for its first pod to run before it "waits" or is "started-late" ("10m").`},
+}
+
+var ofJobs = append(slices.Clone(ofNotices), []annotation{
 	{batch.BackoffBaseAnnotation, `the wait after the first failure of a pod, which doubles with each further one ("500ms"; jobd serve --pod-backoff-base).`},
 	{batch.BackoffCapAnnotation, `the longest such wait ("2m"; jobd serve --pod-backoff-cap).`},
-	{batch.OOMMemoryFactorAnnotation, `by how much the memory of a container grows in the next pod after it was killed for want of memory ("1.5"). Needs ` + batch.OOMMemoryMaxAnnotation + `.`},
+	{
+		batch.OOMMemoryFactorAnnotation,
+		`by how much the memory of a container grows in the next pod after it was killed for want of memory ("1.5"). Needs ` + batch.OOMMemoryMaxAnnotation + `.`,
+	},
 	{batch.OOMMemoryMaxAnnotation, `the limit up to which it grows ("8Gi").`},
 	{batch.PrioritizedAnnotation, `the time since which the Job's waiting pods come before others of the same priority. jobctl prioritize sets it.`},
+	{
+		batch.PausedAnnotation,
+		`the time since which the Job is to be paused: its containers are frozen, and its deadlines stand still. jobctl pause sets it, and jobctl continue removes it.`,
+	},
+	{batch.PausedForAnnotation, `for how long the Job was paused since its start ("5m0s"). Read-only.`},
+	{
+		batch.AfterAnnotation,
+		`the Jobs of its namespace after which a suspended Job is resumed ("prep,check:any"): completed (ok, the default), failed, or any.`,
+	},
+	{core.ConcurrencyGroupAnnotation, `a group of its namespace of which only some Jobs run at a time; the others wait.`},
+	{core.ConcurrencyLimitAnnotation, `how many of the group run at a time ("1").`},
+	{
+		core.ConcurrencyPolicyAnnotation,
+		`what happens to the Job if the group has no place: it waits ("Queue"), ends the oldest one ("Replace"), or fails ("Forbid").`,
+	},
+	{batch.ResumedAnnotation, `when a Job that waited for others was resumed; from then on it is held back no more. Read-only.`},
 	{batch.AttemptsAnnotation, `the attempts before the current one, which jobctl retry records. Read-only.`},
+	{
+		notices.EveryAnnotation,
+		`within which time a Job of this name has to succeed, again and again ("26h"): else it is overdue, also when there is no Job any more.`,
+	},
+	manifestHash,
+}...)
+
+var ofCronJobs = []annotation{
+	{batch.SchedulesAnnotation, `further schedules beside spec.schedule, separated by semicolons ("30 6 * * 1-5; 0 9 * * 6"). A time of several is one run.`},
+	{batch.JitterAnnotation, `how much later than its times a run may start, so that not all start at once: always by as much, by a hash of the name ("10m").`},
+	{
+		batch.MissedAnnotation,
+		`what becomes of times that were missed: "latest" makes up for the last one, "all" for each in order, "none" for none that is more than a minute late.`,
+	},
+	{batch.MissedMaxAnnotation, `with ` + batch.MissedAnnotation + `: all, how many times are made up for, the latest ones ("10"; at most 100).`},
+}
+
+var manifestHash = annotation{
+	batch.ManifestHashAnnotation, `what it was applied from, if a file of the directory of manifests has it (jobd serve --manifests). Read-only.`,
 }
 
 // What the simulated runtime reads (jobd serve --runtime simulated). It stands below the API, so that its names are repeated
@@ -36,28 +82,53 @@ const (
 
 var ofTemplates = []annotation{
 	{core.KeepFilesAnnotation, `for how long after the pod's end its files are kept for jobctl cp ("1h", at most 168h).`},
+	{batch.ScriptAnnotation, `the text of a batch script, which a volume of the downward API shows to the container. jobctl submit SCRIPT sets it.`},
+	{
+		core.SignalAnnotation,
+		`the signal that the first process of each container gets that long before a deadline, of the pod or its Job, ends the pod, and before an eviction or a preemption ("USR1@120s").`,
+	},
 	{simulatedDuration, `with jobd serve --runtime simulated, for how long each container runs ("1m30s"; "0s").`},
 	{simulatedExitCode, `with jobd serve --runtime simulated, what each container exits with: "1"; "1,1,0" start by start; "3:1,5:42" by completion index.`},
 }
 
 var ofPods = append(slices.Clone(ofTemplates), []annotation{
+	{core.PausedForAnnotation, `for how long the pod was paused since its start ("5m0s"). Read-only.`},
 	{batch.OOMKillsAnnotation, `after how many kills for want of memory the pod's memory was chosen. Read-only.`},
+	{batchv1.CronJobScheduledTimestampAnnotation, `the time for which a CronJob has started the pod's Job, for the downward API. Read-only.`},
 	{batch.AttemptAnnotation, `the attempt of its Job to which the pod belongs, unless it is the first. Read-only.`},
+	manifestHash,
 }...)
 
 // documented lists the annotations of each type, and of each template of one.
 func documented() map[string][]annotation {
 	return map[string][]annotation{
-		batchv1.Job{}.OpenAPIModelName():             ofJobs,
-		batchv1.JobTemplateSpec{}.OpenAPIModelName(): slices.DeleteFunc(slices.Clone(ofJobs), func(a annotation) bool { return a.name == batch.AttemptsAnnotation }),
-		corev1.Pod{}.OpenAPIModelName():              ofPods,
-		corev1.PodTemplateSpec{}.OpenAPIModelName():  ofTemplates,
+		batchv1.Job{}.OpenAPIModelName(): ofJobs,
+		batchv1.JobTemplateSpec{}.OpenAPIModelName(): slices.DeleteFunc(
+			slices.Clone(ofJobs), func(a annotation) bool {
+				return slices.Contains([]string{
+					batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation, notices.EveryAnnotation, batch.ManifestHashAnnotation,
+				}, a.name)
+			},
+		),
+		batchv1.CronJob{}.OpenAPIModelName(): append(slices.Concat(ofCronJobs, ofNotices), annotation{
+			notices.EveryAnnotation,
+			`within which time one of its Jobs has to succeed ("26h"): else it is overdue, also when it is suspended or the machine was off.`,
+		}),
+		corev1.Pod{}.OpenAPIModelName():             ofPods,
+		corev1.PodTemplateSpec{}.OpenAPIModelName(): ofTemplates,
 		corev1.ServiceAccount{}.OpenAPIModelName(): {
 			{core.RoleAnnotation, `what the pods of the ServiceAccount may do with its token in their namespace: read, submit or admin.`},
 		},
-		corev1.Namespace{}.OpenAPIModelName(): {
-			{hostpath.Annotation, `which paths of the host its pods may mount, separated by commas ("/data/team,/srv/models:ro"). Only an administrator may write it.`},
-		},
+		corev1.Namespace{}.OpenAPIModelName(): append(slices.Clone(ofNotices), []annotation{
+			{core.ShareAnnotation, `its weight where the queue is ordered by use ("2"; jobd serve --queue-order fair).`},
+			{
+				hostpath.Annotation,
+				`which paths of the host its pods may mount, separated by commas ("/data/team,/srv/models:ro"). Only an administrator may write it.`,
+			},
+			{core.ConcurrencyGroupAnnotation, `the group of its Jobs that name none; that of the namespace's name, if there is only a limit.`},
+			{core.ConcurrencyLimitAnnotation, `how many of those run at a time ("1").`},
+			{core.ConcurrencyPolicyAnnotation, `what happens to one for which there is no place: Queue, Replace or Forbid, as for a Job.`},
+		}...),
 	}
 }
 

@@ -36,7 +36,8 @@ func TestWarnings(t *testing.T) {
 		{"any at a kind that has none", `{metadata: {annotations: {jobd.dev/role: read}}}`, "", &corev1.ConfigMap{},
 			[]string{"metadata.annotations[jobd.dev/role]: has no effect: objects of this kind do not have it"}},
 		{"those of a namespace and of an account", `{metadata: {annotations: {jobd.dev/role: read}}}`, "", &corev1.ServiceAccount{}, nil},
-		{"one that was there before", `{metadata: {annotations: {jobd.dev/x: a, jobd.dev/y: b}}}`, `{metadata: {annotations: {jobd.dev/x: a}}}`, &batchv1.CronJob{},
+		{"one that was there before", `{metadata: {annotations: {jobd.dev/x: a, jobd.dev/y: b}}}`,
+			`{metadata: {annotations: {jobd.dev/x: a}}}`, &batchv1.CronJob{},
 			[]string{"metadata.annotations[jobd.dev/y]: has no effect: jobd has no such annotation"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

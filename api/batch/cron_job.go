@@ -9,13 +9,14 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/schedule"
 )
 
@@ -65,7 +66,11 @@ func prepareCronJobStatusUpdate(cj, old *batchv1.CronJob) {
 func validateCronJob(cj *batchv1.CronJob) field.ErrorList {
 	metadata := field.NewPath("metadata")
 	errs := validation.ValidateObjectMeta(&cj.ObjectMeta, true, validation.NameIsDNSSubdomain, metadata)
+	errs = append(errs, validateCronJobTimes(cj, nil)...)
+	errs = append(errs, notices.Validate(cj.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateCronJobSpec(&cj.Spec, nil, field.NewPath("spec"))...)
+	errs = append(errs, core.CheckTemplateSize(&cj.Spec.JobTemplate.Spec.Template,
+		field.NewPath("spec", "jobTemplate", "spec", "template"))...)
 	if len(cj.Name) > maxCronJobName {
 		errs = append(errs, field.Invalid(metadata.Child("name"), cj.Name,
 			fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
@@ -77,12 +82,17 @@ func validateCronJob(cj *batchv1.CronJob) field.ErrorList {
 // again: its name, its time zone, a time zone in its schedule.
 func validateCronJobUpdate(cj, old *batchv1.CronJob) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&cj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, validateCronJobSpec(&cj.Spec, &old.Spec, field.NewPath("spec"))...)
+	errs = append(errs, validateCronJobTimes(cj, old)...)
+	errs = append(errs, notices.Validate(cj.Annotations, field.NewPath("metadata", "annotations"))...)
+	errs = append(errs, validateCronJobSpec(&cj.Spec, &old.Spec, field.NewPath("spec"))...)
+	return append(errs, core.CheckTemplateGrowth(&cj.Spec.JobTemplate.Spec.Template, &old.Spec.JobTemplate.Spec.Template,
+		field.NewPath("spec", "jobTemplate", "spec", "template"))...)
 }
 
 // validateCronJobStatusUpdate checks a write of the status.
 func validateCronJobStatusUpdate(cj, old *batchv1.CronJob) field.ErrorList {
-	return validation.ValidateObjectMetaUpdate(&cj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMetaUpdate(&cj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, validateCronJobTimes(cj, old)...)
 }
 
 func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field.ErrorList {
@@ -105,7 +115,11 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 	annotations := path.Child("jobTemplate", "metadata", "annotations")
 	errs = append(errs, validateBackoffAnnotations(spec.JobTemplate.Annotations, annotations)...)
 	errs = append(errs, validatePrioritized(spec.JobTemplate.Annotations, nil, annotations)...)
+	errs = append(errs, validatePaused(spec.JobTemplate.Annotations, nil, annotations)...)
 	errs = append(errs, validateOOMMemory(spec.JobTemplate.Annotations, template, annotations)...)
+	errs = append(errs, validateAfter(spec.JobTemplate.Annotations, template, false, annotations)...)
+	errs = append(errs, core.ValidateConcurrency(spec.JobTemplate.Annotations, annotations, false)...)
+	errs = append(errs, notices.Validate(spec.JobTemplate.Annotations, annotations)...)
 	if template.Selector != nil {
 		errs = append(errs, field.Invalid(at.Child("selector"), template.Selector, "`selector` will be auto-generated"))
 	}
@@ -205,38 +219,63 @@ func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
 	return warnings
 }
 
-// cronJobColumns returns the columns of the table that kubectl prints for CronJobs; columns of priority 1 are shown
-// with -o wide.
-func cronJobColumns() []metav1.TableColumnDefinition {
+// cronJobTable is what kubectl prints of CronJobs.
+func cronJobTable() kind.Columns[*batchv1.CronJob] {
 	spec, status := batchv1.CronJobSpec{}.SwaggerDoc(), batchv1.CronJobStatus{}.SwaggerDoc()
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Schedule", Type: "string", Description: spec["schedule"]},
-		{Name: "Timezone", Type: "string", Description: spec["timeZone"]},
-		{Name: "Suspend", Type: "boolean", Description: spec["suspend"]},
-		{Name: "Active", Type: "integer", Description: status["active"]},
-		{Name: "Last Schedule", Type: "string", Description: status["lastScheduleTime"]},
-		kind.AgeColumn(),
-		{Name: "Containers", Type: "string", Priority: 1, Description: "Names of each container in the template."},
-		{Name: "Images", Type: "string", Priority: 1,
-			Description: "Images referenced by each container in the template."},
-		{Name: "Selector", Type: "string", Priority: 1, Description: batchv1.JobSpec{}.SwaggerDoc()["selector"]},
-	}
+	return append(kind.Columns[*batchv1.CronJob]{
+		kind.NameColumn[*batchv1.CronJob](),
+		{Name: "Schedule", Description: spec["schedule"], Cell: func(cj *batchv1.CronJob, _ time.Time) any { return cj.Spec.Schedule }},
+		{Name: "Timezone", Description: spec["timeZone"],
+			Cell: func(cj *batchv1.CronJob, _ time.Time) any { return ptr.Deref(cj.Spec.TimeZone, "<none>") }},
+		{Name: "Suspend", Type: "boolean", Description: spec["suspend"],
+			Cell: func(cj *batchv1.CronJob, _ time.Time) any { return suspended(cj) }},
+		{Name: "Active", Type: "integer", Description: status["active"],
+			Cell: func(cj *batchv1.CronJob, _ time.Time) any { return int64(len(cj.Status.Active)) }},
+		{Name: "Last Schedule", Description: status["lastScheduleTime"],
+			Cell: func(cj *batchv1.CronJob, now time.Time) any { return lastSchedule(cj, now) }},
+		kind.AgeColumn[*batchv1.CronJob](),
+		{Name: "Last Success", Description: status["lastSuccessfulTime"] + " Overdue: it is longer ago than " + notices.EveryAnnotation + " says.",
+			Cell: func(cj *batchv1.CronJob, now time.Time) any { return lastSuccess(cj, now) }},
+	}, append(templateColumns(func(cj *batchv1.CronJob) *batchv1.JobSpec { return &cj.Spec.JobTemplate.Spec }), kind.Column[*batchv1.CronJob]{
+		Name: "Next Start", Priority: 1, Description: "How long it is until the CronJob starts its next Job.",
+		Cell: func(cj *batchv1.CronJob, now time.Time) any { return nextStart(cj, now) },
+	})...)
 }
 
-// cronJobCells returns one row of that table.
-func cronJobCells(cj *batchv1.CronJob, now time.Time) []any {
-	suspend, last := "<unset>", "<none>"
-	if cj.Spec.Suspend != nil {
-		suspend = map[bool]string{true: "True", false: "False"}[*cj.Spec.Suspend]
+func suspended(cj *batchv1.CronJob) string {
+	if cj.Spec.Suspend == nil {
+		return "<unset>"
 	}
-	if cj.Status.LastScheduleTime != nil {
-		last = core.Age(*cj.Status.LastScheduleTime, now)
+	return map[bool]string{true: "True", false: "False"}[*cj.Spec.Suspend]
+}
+
+func nextStart(cj *batchv1.CronJob, now time.Time) string {
+	if ptr.Deref(cj.Spec.Suspend, false) || cj.DeletionTimestamp != nil {
+		return "<none>"
 	}
-	job := &cj.Spec.JobTemplate.Spec
-	names, images := core.ContainerNamesAndImages(job.Template.Spec.Containers)
-	return []any{
-		cj.Name, cj.Spec.Schedule, ptr.Deref(cj.Spec.TimeZone, "<none>"), suspend, int64(len(cj.Status.Active)), last,
-		core.Age(cj.CreationTimestamp, now), names, images, metav1.FormatLabelSelector(job.Selector),
+	next := NextStart(cj, now)
+	if next.IsZero() {
+		return "<none>"
 	}
+	return duration.HumanDuration(next.Sub(now))
+}
+
+// lastSuccess is how long ago a Job was last complete, and whether the next is overdue. It is the last of the columns that are
+// always shown, since programs know where those of a cluster are.
+func lastSuccess(cj *batchv1.CronJob, now time.Time) string {
+	cell := "<none>"
+	if cj.Status.LastSuccessfulTime != nil {
+		cell = kind.Age(*cj.Status.LastSuccessfulTime, now)
+	}
+	if notices.Expect(cj.Annotations, cj.CreationTimestamp, cj.Status.LastSuccessfulTime, now).Overdue {
+		cell += " (overdue)"
+	}
+	return cell
+}
+
+func lastSchedule(cj *batchv1.CronJob, now time.Time) string {
+	if cj.Status.LastScheduleTime == nil {
+		return "<none>"
+	}
+	return kind.Age(*cj.Status.LastScheduleTime, now)
 }

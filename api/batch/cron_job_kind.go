@@ -16,8 +16,7 @@ func CronJobKind() *kind.Kind {
 		ShortNames:   []string{"cj"}, Categories: []string{"all"},
 		Namespaced: true,
 		Default:    setCronJobDefaults,
-		Columns:    cronJobColumns(),
-		Cells:      cronJobCells,
+		Table:      cronJobTable(),
 		Rules: kind.Rules[*batchv1.CronJob]{
 			Create:      prepareCronJob,
 			Update:      prepareCronJobUpdate,

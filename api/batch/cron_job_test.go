@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/notices"
 )
 
 func newCronJob(edit func(*batchv1.CronJob)) *batchv1.CronJob {
@@ -33,14 +35,40 @@ func TestCronJobDefaults(t *testing.T) {
 	cj := newCronJob(nil)
 	prepareCronJob(cj)
 	s := cj.Spec
-	if s.ConcurrencyPolicy != batchv1.AllowConcurrent || *s.Suspend || *s.SuccessfulJobsHistoryLimit != 3 || *s.FailedJobsHistoryLimit != 1 || cj.Generation != 1 {
+	if s.ConcurrencyPolicy != batchv1.AllowConcurrent || *s.Suspend || *s.SuccessfulJobsHistoryLimit != 3 ||
+		*s.FailedJobsHistoryLimit != 1 || cj.Generation != 1 {
 		t.Errorf("%+v", s)
 	}
 	if job := s.JobTemplate.Spec; job.BackoffLimit != nil || job.Template.Spec.DNSPolicy == "" {
 		t.Errorf("of the Job only its pods have defaults: %+v", job)
 	}
-	if got := fmt.Sprint(cronJobCells(cj, time.Time{})); got != "[a */5 * * * * <none> False 0 <none> <unknown> c busybox <none>]" {
+	if got := fmt.Sprint(cronJobTable().Cells(cj, time.Time{})); got != "[a */5 * * * * <none> False 0 <none> <unknown> <none> c busybox <none> 5m]" {
 		t.Error(got)
+	}
+}
+
+// The last success is behind the columns of a cluster, and says when the next one is overdue.
+func TestCronJobLastSuccess(t *testing.T) {
+	cj := newCronJob(nil)
+	now := time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
+	cj.CreationTimestamp = metav1.NewTime(now.Add(-100 * time.Hour))
+	for _, c := range []struct {
+		every string
+		last  time.Duration // before now; 0: none
+		want  string
+	}{
+		{"", 0, "<none>"}, {"", time.Hour, "60m"}, {"26h", time.Hour, "60m"}, {"26h", 27 * time.Hour, "27h (overdue)"}, {"26h", 0, "<none> (overdue)"},
+	} {
+		cj.Annotations, cj.Status.LastSuccessfulTime = nil, nil
+		if c.every != "" {
+			cj.Annotations = map[string]string{notices.EveryAnnotation: c.every}
+		}
+		if c.last > 0 {
+			cj.Status.LastSuccessfulTime = ptr.To(metav1.NewTime(now.Add(-c.last)))
+		}
+		if got := cronJobTable().Cells(cj, now)[7]; got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }
 
@@ -55,19 +83,40 @@ func TestCronJobs(t *testing.T) {
 		{"52 characters", func(cj *batchv1.CronJob) { cj.Name = strings.Repeat("x", 52) }, "[]"},
 		{"53 characters", func(cj *batchv1.CronJob) { cj.Name = strings.Repeat("x", 53) }, "must be no more than 52 characters"},
 		{"no schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "" }, "[spec.schedule: Required value]"},
-		{"a schedule of four fields", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "* * * *" }, `[spec.schedule: Invalid value: "* * * *": expected exactly 5 fields, found 4: [* * * *]]`},
-		{"a zone in the schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "TZ=UTC * * * * *" }, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"},
-		{"a zone and no schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "TZ=UTC" }, `[spec.schedule: Invalid value: "TZ=UTC": no schedule follows the time zone: TZ=UTC `},
-		{"nor a zone", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "CRON_TZ=" }, `[spec.schedule: Invalid value: "CRON_TZ=": no schedule follows the time zone: CRON_TZ= `},
+		{
+			"a schedule of four fields", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "* * * *" },
+			`[spec.schedule: Invalid value: "* * * *": expected exactly 5 fields, found 4: [* * * *]]`,
+		},
+		{
+			"a zone in the schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "TZ=UTC * * * * *" },
+			"cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
+		},
+		{
+			"a zone and no schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "TZ=UTC" },
+			`[spec.schedule: Invalid value: "TZ=UTC": no schedule follows the time zone: TZ=UTC `,
+		},
+		{
+			"nor a zone", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "CRON_TZ=" },
+			`[spec.schedule: Invalid value: "CRON_TZ=": no schedule follows the time zone: CRON_TZ= `,
+		},
 		{"every minute by its name", func(cj *batchv1.CronJob) {
 			cj.Spec.Schedule = strings.TrimSuffix(strings.Repeat("59,", 333), ",") + " * * * *"
 		}, "may not be more than 1000 bytes"},
 		{"a zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Europe/Berlin") }, "[]"},
-		{"the machine's zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Local") }, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"},
-		{"no such zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Europe/Atlantis") }, `[spec.timeZone: Invalid value: "Europe/Atlantis": unknown time zone Europe/Atlantis]`},
+		{
+			"the machine's zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Local") },
+			"timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+		},
+		{
+			"no such zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Europe/Atlantis") },
+			`[spec.timeZone: Invalid value: "Europe/Atlantis": unknown time zone Europe/Atlantis]`,
+		},
 		{"a zone that is a path", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("../etc/passwd") }, "unknown time zone ../etc/passwd"},
 		{"a zone without a name", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("") }, "timeZone must be nil or non-empty string"},
-		{"no such policy", func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = "Queue" }, `[spec.concurrencyPolicy: Unsupported value: "Queue": supported values: "Allow", "Forbid", "Replace"]`},
+		{
+			"no such policy", func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = "Queue" },
+			`[spec.concurrencyPolicy: Unsupported value: "Queue": supported values: "Allow", "Forbid", "Replace"]`,
+		},
 		{"a Job that could not be", func(cj *batchv1.CronJob) {
 			cj.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
 		}, `spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"`},
@@ -78,7 +127,8 @@ func TestCronJobs(t *testing.T) {
 			`spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false"]`},
 		{"less than none", func(cj *batchv1.CronJob) {
 			cj.Spec.StartingDeadlineSeconds, cj.Spec.FailedJobsHistoryLimit = ptr.To[int64](-1), ptr.To[int32](-1)
-		}, "[spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0 spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0]"},
+		}, "[spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0 spec.failedJobsHistoryLimit: " +
+			"Invalid value: -1: must be greater than or equal to 0]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := fmt.Sprint(validateCronJob(newCronJob(tc.edit))); !strings.Contains(got, tc.want) {
@@ -127,7 +177,8 @@ func TestWhatWasOnceLetInStays(t *testing.T) {
 	if changed.Generation != old.Generation+1 || changed.Status.LastScheduleTime != nil {
 		t.Errorf("%+v", changed)
 	}
-	if got := fmt.Sprint(validateCronJobUpdate(changed, old)); !strings.Contains(got, "cannot use both timeZone field and TZ or CRON_TZ in schedule") || strings.Contains(got, "52") || strings.Contains(got, "unknown") {
+	if got := fmt.Sprint(validateCronJobUpdate(changed, old)); !strings.Contains(got, "cannot use both timeZone field and TZ or CRON_TZ in schedule") ||
+		strings.Contains(got, "52") || strings.Contains(got, "unknown") {
 		t.Error(got)
 	}
 	if got := cronJobWarnings(old); len(got) != 1 || !strings.HasPrefix(got[0], "spec.schedule") {

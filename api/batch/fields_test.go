@@ -26,7 +26,7 @@ var fieldRules = map[reflect.Type]map[string]string{
 		"selector":                "daemon/job/selector.go",
 		"manualSelector":          "api/batch/job_prepare.go",
 		"template":                "daemon/job/new_pod.go",
-		"ttlSecondsAfterFinished": "daemon/ttl/ttl.go",
+		"ttlSecondsAfterFinished": "daemon/job/ttl_seconds_after_finished.go",
 		"completionMode":          "daemon/job/completion_mode.go",
 		"suspend":                 "daemon/job/suspend.go",
 		"podReplacementPolicy":    "daemon/job/pod_replacement_policy.go",

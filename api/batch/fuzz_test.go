@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/randfill"
 	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/api/indexes"
 )
 
 // rules puts a Job through everything; none of it may panic, whatever the Job.
@@ -32,7 +34,7 @@ func rules(t *testing.T, job *batchv1.Job) {
 	_ = ValidateJob(job)
 	_ = jobWarnings(job)
 	_ = jobUpdateWarnings(job, raw)
-	_ = jobCells(job, time.Unix(1, 0))
+	_ = jobTable().Cells(job, time.Unix(1, 0))
 	_ = validateJobUpdate(job, raw)
 	_ = validateJobUpdate(raw, job)
 	_ = validateJobStatusUpdate(raw, job)
@@ -79,16 +81,16 @@ func FuzzIndexList(f *testing.F) {
 	f.Add("1,3-5,7", int32(10))
 	f.Add("0-2147483647", int32(2147483647))
 	f.Fuzz(func(t *testing.T, list string, completions int32) {
-		intervals, err := parseIndexes(list, completions)
+		intervals, err := indexes.Parse(list, completions)
 		if err != nil {
 			return
 		}
 		last := int32(-1)
 		for _, i := range intervals {
-			if i.first <= last || i.last < i.first || i.last >= completions {
+			if i.First <= last || i.Last < i.First || i.Last >= completions {
 				t.Fatalf("%q below %d: %v", list, completions, intervals)
 			}
-			last = i.last
+			last = i.Last
 		}
 	})
 }

@@ -15,7 +15,10 @@ func TestBackoffAnnotations(t *testing.T) {
 		{"a number has no unit", "", "10", `metadata.annotations[jobd.dev/backoff-cap]: Invalid value: "10": must be a duration such as "500ms" or "2m"`},
 		{"nothing", "0s", "-1s", `metadata.annotations[jobd.dev/backoff-base]: Invalid value: "0s": must be longer than 0
 metadata.annotations[jobd.dev/backoff-cap]: Invalid value: "-1s": must be longer than 0`},
-		{"a cap below the base", "1m", "10s", `metadata.annotations[jobd.dev/backoff-cap]: Invalid value: "10s": must not be shorter than jobd.dev/backoff-base`},
+		{
+			"a cap below the base", "1m", "10s",
+			`metadata.annotations[jobd.dev/backoff-cap]: Invalid value: "10s": must not be shorter than jobd.dev/backoff-base`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			job := minimalJob(t, "j", "")

@@ -4,8 +4,10 @@ package batch
 
 import (
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
 )
 
@@ -18,15 +20,19 @@ func JobKind() *kind.Kind {
 		Namespaced:   true,
 		Default:      SetJobDefaults,
 		Fields:       jobFields(),
-		Columns:      jobColumns(),
-		Cells:        jobCells,
+		Table:        jobTable(),
 		Rules: kind.Rules[*batchv1.Job]{
-			Create:      PrepareJob,
-			Update:      prepareJobUpdate,
-			Check:       ValidateJob,
-			CheckUpdate: validateJobUpdate,
-			Warn:        jobWarnings,
-			WarnUpdate:  jobUpdateWarnings,
+			Create: PrepareJob,
+			Update: prepareJobUpdate,
+			Check: func(job *batchv1.Job) field.ErrorList {
+				return append(ValidateJob(job), core.CheckTemplateSize(&job.Spec.Template, field.NewPath("spec", "template"))...)
+			},
+			CheckUpdate: func(job, old *batchv1.Job) field.ErrorList {
+				return append(validateJobUpdate(job, old),
+					core.CheckTemplateGrowth(&job.Spec.Template, &old.Spec.Template, field.NewPath("spec", "template"))...)
+			},
+			Warn:       jobWarnings,
+			WarnUpdate: jobUpdateWarnings,
 			// What batch/v1 has always done to the pods of a Job that is deleted without a policy.
 			Dependents: rest.OrphanDependents,
 			Reset:      kind.Path("status"),

@@ -20,7 +20,7 @@ type JobLogOptions struct {
 	AllContainers bool         `json:"allContainers,omitempty"`
 	Follow        bool         `json:"follow,omitempty"`
 	Previous      bool         `json:"previous,omitempty"`
-	AllAttempts   bool         `json:"allAttempts,omitempty"`
+	AllRestarts   bool         `json:"allRestarts,omitempty"`
 	SinceSeconds  *int64       `json:"sinceSeconds,omitempty"`
 	SinceTime     *metav1.Time `json:"sinceTime,omitempty"`
 	Timestamps    bool         `json:"timestamps,omitempty"`
@@ -34,19 +34,21 @@ type JobLogOptions struct {
 // SwaggerDoc returns the description of each parameter.
 func (JobLogOptions) SwaggerDoc() map[string]string {
 	return map[string]string{
-		"container":     "The container whose log is wanted. Defaults to the one that the annotation kubectl.kubernetes.io/default-container of the Job's template names, or the first.",
+		"container": "The container whose log is wanted. Defaults to the one that the annotation " +
+			"kubectl.kubernetes.io/default-container of the Job's template names, or the first.",
 		"allContainers": "The logs of all containers of each pod.",
 		"follow":        "Go on with what is written, by pods that are yet to come too, until the Job has finished.",
 		"previous":      "Of each container the attempt before the last.",
-		"allAttempts":   "Of each container every attempt of which there is a log, not the last alone.",
+		"allRestarts":   "Of each container the logs from before each of its restarts too, as far as they are kept, not the last alone.",
 		"sinceSeconds":  "Only what was written in the last seconds.",
 		"sinceTime":     "Only what was written since then (RFC3339).",
 		"timestamps":    "The time of writing (RFC3339) before each line.",
-		"tailLines":     "The last lines of each log alone.",
+		"tailLines":     "The last lines of the whole log alone: those that were written last, whichever pods they are from.",
 		"limitBytes":    "End after so many bytes.",
 		"stream":        "All, Stdout or Stderr. Defaults to All.",
 		"prefix":        "Before each line the pod, the container, the pod's index if it has one, the attempt, and the stream that it was written to.",
-		"missing":       "A line where something was rotated away before it could be read, with how much that was. It has a prefix in any case, with the word missing in place of a stream, and no time.",
+		"missing": "A line where something was rotated away before it could be read, with how much that was. It has a " +
+			"prefix in any case, with the word missing in place of a stream, and no time.",
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/internal/quantity"
 )
 
 const (
@@ -69,7 +71,7 @@ func oomFactor(text string) (*big.Rat, error) {
 }
 
 func oomMax(text string) (resource.Quantity, error) {
-	q, err := resource.ParseQuantity(text)
+	q, err := quantity.Parse(text)
 	if err != nil || q.Sign() <= 0 {
 		return q, errors.New(`must be a quantity of memory above 0, such as "8Gi"`)
 	}

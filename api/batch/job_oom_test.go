@@ -1,7 +1,9 @@
 package batch
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
@@ -14,14 +16,32 @@ func TestOOMMemoryAnnotations(t *testing.T) {
 	for name, tc := range map[string]struct{ factor, limit, want string }{
 		"good":           {"1.5", "8Gi", ""},
 		"a whole number": {"2", "8Gi", ""},
-		"no number":      {"more", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "more": must be a number above 1 and at most 10, such as "1.5"`},
-		"a long number":  {"1.50000000000000000001", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "1.50000000000000000001": must have at most 16 characters`},
-		"no growth":      {"1", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "1": must be a number above 1 and at most 10, such as "1.5"`},
-		"not a number":   {"NaN", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "NaN": must be a number above 1 and at most 10, such as "1.5"`},
-		"too much":       {"11", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "11": must be a number above 1 and at most 10, such as "1.5"`},
-		"no most":        {"2", "", `metadata.annotations[jobd.dev/oom-memory-max]: Required value: says how far memory may grow by jobd.dev/oom-memory-factor`},
-		"no quantity":    {"2", "all", `metadata.annotations[jobd.dev/oom-memory-max]: Invalid value: "all": must be a quantity of memory above 0, such as "8Gi"`},
-		"a most alone":   {"", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Required value: jobd.dev/oom-memory-max has no effect without it`},
+		"no number": {
+			"more", "8Gi",
+			`metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "more": must be a number above 1 and at most 10, such as "1.5"`,
+		},
+		"a long number": {
+			"1.50000000000000000001", "8Gi",
+			`metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "1.50000000000000000001": must have at most 16 characters`,
+		},
+		"no growth": {
+			"1", "8Gi",
+			`metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "1": must be a number above 1 and at most 10, such as "1.5"`,
+		},
+		"not a number": {
+			"NaN", "8Gi",
+			`metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "NaN": must be a number above 1 and at most 10, such as "1.5"`,
+		},
+		"too much": {
+			"11", "8Gi",
+			`metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "11": must be a number above 1 and at most 10, such as "1.5"`,
+		},
+		"no most": {"2", "", `metadata.annotations[jobd.dev/oom-memory-max]: Required value: says how far memory may grow by jobd.dev/oom-memory-factor`},
+		"no quantity": {
+			"2", "all",
+			`metadata.annotations[jobd.dev/oom-memory-max]: Invalid value: "all": must be a quantity of memory above 0, such as "8Gi"`,
+		},
+		"a most alone": {"", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Required value: jobd.dev/oom-memory-max has no effect without it`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := minimalJob(t, "j", "")
@@ -99,5 +119,23 @@ func TestGrow(t *testing.T) {
 			want(*spec.Resources, tc.want)
 			want(spec.InitContainers[0].Resources, tc.is)
 		})
+	}
+}
+
+// A quantity that takes hours to compute is refused, and no longer has an effect where it was stored before it was.
+func TestOOMMemoryThatTakesHours(t *testing.T) {
+	for _, limit := range []string{"1e-14000000", "1e-2000000000", strings.Repeat("9", 3_000_000)} {
+		annotations := map[string]string{OOMMemoryFactorAnnotation: "2", OOMMemoryMaxAnnotation: limit}
+		began := time.Now()
+		if o := JobOOMMemory(annotations); o != nil {
+			t.Errorf("%.30s: %v", limit, o)
+		}
+		spec := &batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}}}
+		if errs := validateOOMMemory(annotations, spec, field.NewPath("metadata", "annotations")); len(errs) != 1 {
+			t.Errorf("%.30s: %d errors", limit, len(errs))
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("%.30s took %v", limit, took)
+		}
 	}
 }

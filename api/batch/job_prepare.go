@@ -13,13 +13,15 @@ const (
 	legacyJobNameLabel       = "job-name"
 )
 
-// PrepareJob brings a new Job into the form that is stored: generation 1, no status, no attempts before, and, unless the selector is the
-// user's own (JobSpec.ManualSelector), a selector and template labels made from its uid and name, which must be set.
-// Defaults must have been set.
+// PrepareJob brings a new Job into the form that is stored: generation 1, no status, no attempts before, and, unless the
+// selector is the user's own (JobSpec.ManualSelector), a selector and template labels made from its uid and name, which
+// must be set. Defaults must have been set.
 func PrepareJob(job *batchv1.Job) {
 	job.Generation = 1
 	job.Status = batchv1.JobStatus{}
 	delete(job.Annotations, AttemptsAnnotation)
+	delete(job.Annotations, PausedForAnnotation)
+	delete(job.Annotations, ResumedAnnotation)
 	if !ptr.Deref(job.Spec.ManualSelector, false) {
 		generateSelector(job)
 	}
@@ -69,7 +71,8 @@ func labelsWith(labels map[string]string, key, value string) map[string]string {
 // prepareJobUpdate keeps the status and the attempts, which have subresources of their own, and counts the generation.
 func prepareJobUpdate(job, old *batchv1.Job) {
 	job.Status = old.Status
-	keepAttempts(job, old)
+	keepWritten(job, old)
+	keepResumed(job, old)
 	job.Generation = old.Generation
 	if !equality.Semantic.DeepEqual(job.Spec, old.Spec) {
 		job.Generation++
@@ -80,14 +83,6 @@ func prepareJobUpdate(job, old *batchv1.Job) {
 func prepareJobStatusUpdate(job, old *batchv1.Job) {
 	job.Spec = old.Spec
 	job.Generation = old.Generation
-	keepAttempts(job, old)
-}
-
-// keepAttempts keeps AttemptsAnnotation as it is, which only the subresource retry changes.
-func keepAttempts(job, old *batchv1.Job) {
-	if was, ok := old.Annotations[AttemptsAnnotation]; ok {
-		metav1.SetMetaDataAnnotation(&job.ObjectMeta, AttemptsAnnotation, was)
-	} else {
-		delete(job.Annotations, AttemptsAnnotation)
-	}
+	keepWritten(job, old)
+	keepResumed(job, old)
 }

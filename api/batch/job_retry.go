@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/internal/quantity"
 )
 
 const (
@@ -25,6 +27,10 @@ const (
 	AttemptsAnnotation = "jobd.dev/attempts"
 	// AttemptAnnotation is the number of the attempt that a pod belongs to, if that is not the first.
 	AttemptAnnotation = "jobd.dev/attempt"
+
+	// ManifestHashAnnotation tells what a Job or pod of the directory of manifests (jobd serve --manifests) was applied from: it is
+	// applied again only once that has changed.
+	ManifestHashAnnotation = "jobd.dev/manifest-hash"
 
 	// maxAttempts is how many attempts are kept. Older ones are dropped, and the others keep their numbers.
 	maxAttempts = 20
@@ -82,6 +88,10 @@ func PodAttempt(annotations map[string]string) int {
 type Retry struct {
 	// Containers are what changes in the pods of the next attempt.
 	Containers []ContainerRetry `json:"containers,omitempty"`
+	// Deadline is how long the Job may run (spec.activeDeadlineSeconds), and PodDeadline how long each of its pods may: a
+	// duration ("90m"), or a factor ("2x") of what it is. What is empty stays.
+	Deadline    string `json:"deadline,omitempty"`
+	PodDeadline string `json:"podDeadline,omitempty"`
 }
 
 // ContainerRetry is what changes of a container. What is empty stays.
@@ -193,6 +203,26 @@ func applyRetry(j *batchv1.Job, ask Retry) (changes []string, err error) {
 		words, wrongs := retryContainer(c, ask.Containers[i], path)
 		changes, errs = append(changes, words...), append(errs, wrongs...)
 	}
+	for _, d := range []struct {
+		path, of, value string
+		seconds         **int64
+	}{
+		{"deadline", "the Job", ask.Deadline, &j.Spec.ActiveDeadlineSeconds},
+		{"podDeadline", "each pod", ask.PodDeadline, &j.Spec.Template.Spec.ActiveDeadlineSeconds},
+	} {
+		if d.value == "" {
+			continue
+		}
+		next, err := retryDeadline(*d.seconds, d.value)
+		if err != nil {
+			errs = append(errs, field.Invalid(field.NewPath(d.path), d.value, err.Error()))
+			continue
+		}
+		if before := *d.seconds; before == nil || *before != next {
+			changes = append(changes, fmt.Sprintf("deadline of %s: %s instead of %s", d.of, deadlineWords(&next), deadlineWords(before)))
+			*d.seconds = &next
+		}
+	}
 	if len(errs) == 0 && len(changes) > 0 {
 		j.Generation++
 		errs = validateJobSpec(&j.Spec, field.NewPath("spec"))
@@ -201,6 +231,59 @@ func applyRetry(j *batchv1.Job, ask Retry) (changes []string, err error) {
 		return nil, apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), j.Name, errs)
 	}
 	return changes, nil
+}
+
+// retryDeadline returns the seconds that a deadline has after it was set to a duration, or multiplied by a factor such as "2x".
+func retryDeadline(seconds *int64, value string) (int64, error) {
+	if text, ok := strings.CutSuffix(value, "x"); ok {
+		factor, err := parseFactor(text)
+		switch {
+		case err != nil:
+			return 0, err
+		case seconds == nil:
+			return 0, errors.New("there is no deadline that could be multiplied: give a duration")
+		}
+		product := new(big.Rat).Mul(new(big.Rat).SetInt64(*seconds), factor)
+		n := new(big.Int).Quo(product.Num(), product.Denom())
+		if !product.IsInt() {
+			n.Add(n, big.NewInt(1))
+		}
+		if !n.IsInt64() {
+			return 0, errors.New("that is more than can be held")
+		}
+		return n.Int64(), nil
+	}
+	d, err := time.ParseDuration(value)
+	switch {
+	case err != nil:
+		return 0, errors.New(`must be a duration such as "90m" or "36h", or a factor such as "2x"`)
+	case d < time.Second || d%time.Second != 0:
+		return 0, errors.New("must be a number of whole seconds above 0")
+	}
+	return int64(d / time.Second), nil
+}
+
+func deadlineWords(seconds *int64) string {
+	switch {
+	case seconds == nil:
+		return "none"
+	case *seconds > int64(time.Duration(1<<63-1)/time.Second):
+		return fmt.Sprintf("%ds", *seconds)
+	}
+	return (time.Duration(*seconds) * time.Second).String()
+}
+
+// parseFactor returns the number before the x of a factor.
+func parseFactor(text string) (*big.Rat, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	factor := new(big.Rat)
+	switch {
+	case err != nil || factor.SetFloat64(f) == nil:
+		return nil, errors.New(`must be a factor such as "2x", or a value`)
+	case f <= 0 || f > 1000:
+		return nil, errors.New("the factor must be above 0 and at most 1000")
+	}
+	return factor, nil
 }
 
 // retriedContainer returns the container of a pod that has a name.
@@ -267,17 +350,15 @@ func setResource(c *corev1.Container, name corev1.ResourceName, value string) er
 	request, requested := c.Resources.Requests[name]
 	factor := new(big.Rat)
 	if text, ok := strings.CutSuffix(value, "x"); ok {
-		f, err := strconv.ParseFloat(text, 64)
-		switch {
-		case err != nil || factor.SetFloat64(f) == nil:
-			return errors.New(`must be a factor such as "2x", or a quantity`)
-		case f <= 0 || f > 1000:
-			return errors.New("the factor must be above 0 and at most 1000")
-		case !limited && !requested:
+		var err error
+		if factor, err = parseFactor(text); err != nil {
+			return err
+		}
+		if !limited && !requested {
 			return fmt.Errorf("container %s has neither a limit nor a request that could be multiplied: give a quantity", c.Name)
 		}
 	} else {
-		q, err := resource.ParseQuantity(value)
+		q, err := quantity.Parse(value)
 		switch {
 		case err != nil:
 			return errors.New(`must be a quantity such as "4Gi" or "500m", or a factor such as "2x"`)

@@ -84,22 +84,73 @@ func TestRetryJobIsRefused(t *testing.T) {
 	}
 }
 
+func TestRetryJobWithOtherDeadlines(t *testing.T) {
+	for name, tc := range map[string]struct {
+		job, pod *int64
+		ask      Retry
+		want     string // the changes, or the error
+	}{
+		"of the Job, by a factor":   {ptr.To[int64](90), nil, Retry{Deadline: "2x"}, "deadline of the Job: 3m0s instead of 1m30s"},
+		"of the Job, a duration":    {ptr.To[int64](90), nil, Retry{Deadline: "36h"}, "deadline of the Job: 36h0m0s instead of 1m30s"},
+		"of the Job, where none is": {nil, nil, Retry{Deadline: "1h"}, "deadline of the Job: 1h0m0s instead of none"},
+		"of each pod":               {ptr.To[int64](90), ptr.To[int64](5), Retry{PodDeadline: "1.5x"}, "deadline of each pod: 8s instead of 5s"},
+		"of both": {
+			ptr.To[int64](90), ptr.To[int64](5), Retry{Deadline: "2x", PodDeadline: "2x"},
+			"deadline of the Job: 3m0s instead of 1m30s; deadline of each pod: 10s instead of 5s",
+		},
+		"the same":                     {ptr.To[int64](90), nil, Retry{Deadline: "90s"}, ""},
+		"a factor of nothing":          {nil, ptr.To[int64](5), Retry{Deadline: "2x"}, `deadline: Invalid value: "2x": there is no deadline`},
+		"a number without a unit":      {nil, nil, Retry{Deadline: "90"}, "must be a duration such as"},
+		"a fraction of a second":       {nil, nil, Retry{PodDeadline: "1.5s"}, "must be a number of whole seconds"},
+		"less than nothing":            {nil, nil, Retry{PodDeadline: "-1h"}, "must be a number of whole seconds"},
+		"a factor of less than none":   {ptr.To[int64](90), nil, Retry{Deadline: "-2x"}, "the factor must be above 0"},
+		"more than the API allows":     {nil, ptr.To[int64](1 << 30), Retry{PodDeadline: "1000x"}, "activeDeadlineSeconds: Invalid value"},
+		"more than can be held":        {ptr.To[int64](1 << 62), nil, Retry{Deadline: "4x"}, "more than can be held"},
+		"beyond what a duration holds": {ptr.To[int64](1 << 60), nil, Retry{Deadline: "2x"}, "2305843009213693952s instead of 1152921504606846976s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := failedJob(t)
+			job.Spec.ActiveDeadlineSeconds, job.Spec.Template.Spec.ActiveDeadlineSeconds = tc.job, tc.pod
+			if err := RetryJob(job, tc.ask, "me", time.Unix(300, 0)); err != nil {
+				if tc.want == "" || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%v, want %s", err, tc.want)
+				}
+				return
+			}
+			if got := strings.Join(Attempts(job.Annotations)[0].Changes, "; "); got != tc.want && (tc.want == "" || !strings.Contains(got, tc.want)) {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestRetryJobWithOtherResources(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limit, request string
 		ask            ContainerRetry
 		want           string // the change, or the error
 	}{
-		"a factor":                         {"64Mi", "", ContainerRetry{Memory: "2x"}, "memory of container c: 128Mi instead of 64Mi"},
-		"a factor with a fraction":         {"64Mi", "32Mi", ContainerRetry{Memory: "1.5x"}, "memory of container c: 96Mi (request 48Mi) instead of 64Mi (request 32Mi)"},
-		"a quantity":                       {"64Mi", "32Mi", ContainerRetry{Memory: "1Gi"}, "memory of container c: 1Gi (request 512Mi) instead of 64Mi (request 32Mi)"},
-		"a quantity where there is none":   {"", "", ContainerRetry{Memory: "1Gi"}, "memory of container c: 1Gi instead of none"},
-		"a request alone":                  {"", "1Gi", ContainerRetry{Memory: "2x"}, "memory of container c: request 2Gi instead of request 1Gi"},
-		"an image":                         {"", "", ContainerRetry{Image: "other:1"}, "image of container c: other:1 instead of busybox"},
-		"nothing new":                      {"1Gi", "", ContainerRetry{Memory: "1Gi", Image: "busybox"}, ""},
-		"by name":                          {"64Mi", "", ContainerRetry{Name: "c", Memory: "3x"}, "memory of container c: 192Mi instead of 64Mi"},
-		"a factor of nothing":              {"", "", ContainerRetry{Memory: "2x"}, `containers[0].memory: Invalid value: "2x": container c has neither a limit nor a request`},
-		"no container of this name":        {"", "", ContainerRetry{Name: "d", Memory: "2x"}, `containers[0].name: Unsupported value: "d": supported values: "c"`},
+		"a factor": {"64Mi", "", ContainerRetry{Memory: "2x"}, "memory of container c: 128Mi instead of 64Mi"},
+		"a factor with a fraction": {
+			"64Mi", "32Mi", ContainerRetry{Memory: "1.5x"},
+			"memory of container c: 96Mi (request 48Mi) instead of 64Mi (request 32Mi)",
+		},
+		"a quantity": {
+			"64Mi", "32Mi", ContainerRetry{Memory: "1Gi"},
+			"memory of container c: 1Gi (request 512Mi) instead of 64Mi (request 32Mi)",
+		},
+		"a quantity where there is none": {"", "", ContainerRetry{Memory: "1Gi"}, "memory of container c: 1Gi instead of none"},
+		"a request alone":                {"", "1Gi", ContainerRetry{Memory: "2x"}, "memory of container c: request 2Gi instead of request 1Gi"},
+		"an image":                       {"", "", ContainerRetry{Image: "other:1"}, "image of container c: other:1 instead of busybox"},
+		"nothing new":                    {"1Gi", "", ContainerRetry{Memory: "1Gi", Image: "busybox"}, ""},
+		"by name":                        {"64Mi", "", ContainerRetry{Name: "c", Memory: "3x"}, "memory of container c: 192Mi instead of 64Mi"},
+		"a factor of nothing": {
+			"", "", ContainerRetry{Memory: "2x"},
+			`containers[0].memory: Invalid value: "2x": container c has neither a limit nor a request`,
+		},
+		"no container of this name": {
+			"", "", ContainerRetry{Name: "d", Memory: "2x"}, `containers[0].name: Unsupported value: "d": supported values: "c"`,
+		},
 		"no quantity":                      {"1Gi", "", ContainerRetry{CPU: "much"}, `containers[0].cpu: Invalid value: "much": must be a quantity`},
 		"less than nothing":                {"1Gi", "", ContainerRetry{Memory: "-1x"}, "the factor must be above 0 and at most 1000"},
 		"no number":                        {"1Gi", "", ContainerRetry{Memory: "NaNx"}, "must be a factor"},

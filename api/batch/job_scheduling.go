@@ -123,8 +123,7 @@ func minCount(s *batchv1.JobSchedulingConfiguration) *int32 {
 	return s.SchedulingPolicy.Gang.MinCount
 }
 
-// ValidateAutomaticGangUpdate is called where Workloads are created automatically. It refuses that a Job which has one
-// is scaled up or down.
+// ValidateAutomaticGangUpdate is called where Workloads are created automatically. It refuses to scale a Job that has one.
 func ValidateAutomaticGangUpdate(job, old *batchv1.Job) field.ErrorList {
 	if !automaticGang(&old.Spec) || ptr.Deref(job.Spec.Parallelism, 1) == ptr.Deref(old.Spec.Parallelism, 1) {
 		return nil

@@ -36,12 +36,22 @@ func TestSchedulingOfJobs(t *testing.T) {
 
 func TestChangesOfScheduling(t *testing.T) {
 	for _, tc := range []struct{ name, was, now, want string }{
-		{"the count of a gang may change", `{parallelism: 3, scheduling: {schedulingPolicy: {gang: {minCount: 3}}}}`, `{parallelism: 3, scheduling: {schedulingPolicy: {gang: {minCount: 2}}}}`, ""},
-		{"with the Job's size", `{parallelism: 3, scheduling: {schedulingPolicy: {gang: {minCount: 3}}}}`, `{parallelism: 5, scheduling: {schedulingPolicy: {gang: {minCount: 5}}}}`, ""},
-		{"it may not be set later", `{}`, `{scheduling: {schedulingPolicy: {gang: {}}}}`, "spec.scheduling: Invalid value: null: field cannot be set once created"},
+		{
+			"the count of a gang may change", `{parallelism: 3, scheduling: {schedulingPolicy: {gang: {minCount: 3}}}}`,
+			`{parallelism: 3, scheduling: {schedulingPolicy: {gang: {minCount: 2}}}}`, "",
+		},
+		{
+			"with the Job's size", `{parallelism: 3, scheduling: {schedulingPolicy: {gang: {minCount: 3}}}}`,
+			`{parallelism: 5, scheduling: {schedulingPolicy: {gang: {minCount: 5}}}}`, "",
+		},
+		{
+			"it may not be set later", `{}`, `{scheduling: {schedulingPolicy: {gang: {}}}}`,
+			"spec.scheduling: Invalid value: null: field cannot be set once created",
+		},
 		{"nor taken away", `{scheduling: {}}`, `{}`, "spec.scheduling: Invalid value: null: field cannot be cleared once set"},
 		{"a gang remains one", `{scheduling: {schedulingPolicy: {gang: {}}}}`, `{scheduling: {schedulingPolicy: {basic: {}}}}`,
-			"spec.scheduling.schedulingPolicy.basic: Invalid value: {}: field is immutable\nspec.scheduling.schedulingPolicy.gang: Invalid value: null: field cannot be cleared once set"},
+			"spec.scheduling.schedulingPolicy.basic: Invalid value: {}: field is " +
+				"immutable\nspec.scheduling.schedulingPolicy.gang: Invalid value: null: field cannot be cleared once set"},
 		{"how it makes way remains", `{scheduling: {schedulingPolicy: {gang: {}}}}`, `{scheduling: {schedulingPolicy: {gang: {}}, disruptionMode: {all: {}}}}`,
 			`spec.scheduling.disruptionMode: Invalid value: {"all":{}}: field is immutable`},
 	} {
@@ -86,7 +96,10 @@ func TestWhichJobsAreGangsByThemselves(t *testing.T) {
 func TestSchedulingThatHasNoEffectIsWarnedOf(t *testing.T) {
 	for _, tc := range []struct{ name, spec, want string }{
 		{"a gang", `{scheduling: {schedulingPolicy: {gang: {}}}}`, ""},
-		{"there is one node", `{scheduling: {schedulingConstraints: {topology: [{key: zone}]}}}`, "spec.scheduling.schedulingConstraints: has no effect in jobd: there is one node"},
+		{
+			"there is one node", `{scheduling: {schedulingConstraints: {topology: [{key: zone}]}}}`,
+			"spec.scheduling.schedulingConstraints: has no effect in jobd: there is one node",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			job := minimalJob(t, "j", tc.spec)

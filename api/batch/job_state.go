@@ -9,9 +9,10 @@ import (
 // The states of a Job, each in the word that all of jobd's own views have for it. Only the column STATUS of "jobctl get" has
 // the words of a cluster.
 const (
-	StateWaiting     = "Waiting"    // none of its pods is ready: they wait, are being started, or there are none
+	StateWaiting     = "Waiting"    // none of its pods is ready: they wait, are being started, or there are none, since it awaits other Jobs
 	StateRunning     = "Running"    // at least one pod is ready
 	StateSuspended   = "Suspended"  // spec.suspend
+	StatePaused      = "Paused"     // PausedAnnotation: its pods are frozen, or about to be
 	StateCompleting  = "Completing" // it is decided that it has succeeded, and its last pods are ending
 	StateFailing     = "Failing"    // it is decided that it has failed, and its last pods are ending
 	StateComplete    = "Complete"
@@ -20,7 +21,7 @@ const (
 )
 
 // State returns a Job's state in one word. It needs the Job alone, so that who lists Jobs and who asks about one say the
-// same; dashboard/page/ui.js has the same rules for the browser.
+// same; api/dashboard/page/ui.js has the same rules for the browser.
 func State(j *batchv1.Job) string {
 	if end := End(&j.Status); end != nil {
 		return string(end.Type)
@@ -35,8 +36,11 @@ func State(j *batchv1.Job) string {
 		return StateCompleting
 	}
 	switch {
+	case AwaitsJobs(j):
 	case ptr.Deref(j.Spec.Suspend, false):
 		return StateSuspended
+	case Paused(j.Annotations):
+		return StatePaused
 	case ptr.Deref(j.Status.Ready, 0) > 0:
 		return StateRunning
 	}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/indexes"
 )
 
 // End returns the condition that a Job has finished with, Complete or Failed, and nil while it has not.
@@ -147,14 +149,14 @@ func validateIndexLists(job, old *batchv1.Job, path *field.Path) field.ErrorList
 		errs = append(errs, field.Invalid(path.Child(name), value, detail))
 	}
 	perIndex := job.Spec.BackoffLimitPerIndex != nil
-	var completed, failed []interval
+	var completed, failed []indexes.Interval
 	if job.Spec.Completions != nil {
 		var err error
-		completed, err = parseIndexes(s.CompletedIndexes, *job.Spec.Completions)
+		completed, err = indexes.Parse(s.CompletedIndexes, *job.Spec.Completions)
 		if err != nil && completedChanged {
 			invalid("completedIndexes", s.CompletedIndexes, "error parsing completedIndexes: "+err.Error())
 		}
-		failed, err = parseIndexes(ptr.Deref(s.FailedIndexes, ""), *job.Spec.Completions)
+		failed, err = indexes.Parse(ptr.Deref(s.FailedIndexes, ""), *job.Spec.Completions)
 		if err != nil && failedChanged && perIndex {
 			invalid("failedIndexes", *s.FailedIndexes, "error parsing failedIndexes: "+err.Error())
 		}
@@ -167,7 +169,7 @@ func validateIndexLists(job, old *batchv1.Job, path *field.Path) field.ErrorList
 		invalid("failedIndexes", *s.FailedIndexes,
 			"cannot set non-null failedIndexes when backoffLimitPerIndex is null")
 	}
-	if index, ok := firstCommon(completed, failed); ok && (completedChanged || failedChanged) {
+	if index, ok := indexes.FirstCommon(completed, failed); ok && (completedChanged || failedChanged) {
 		invalid("failedIndexes", *s.FailedIndexes,
 			fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", index))
 	}

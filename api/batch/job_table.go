@@ -14,29 +14,28 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// jobColumns returns the columns of the table that kubectl prints for Jobs; columns of priority 1 are shown with -o
-// wide.
-func jobColumns() []metav1.TableColumnDefinition {
-	job, spec, status := batchv1.Job{}.SwaggerDoc(), batchv1.JobSpec{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Status", Type: "string", Description: job["status"]},
-		{Name: "Completions", Type: "string", Description: status["succeeded"]},
-		{Name: "Duration", Type: "string", Description: "Time required to complete the job."},
-		kind.AgeColumn(),
-		{Name: "Containers", Type: "string", Priority: 1, Description: "Names of each container in the template."},
-		{Name: "Images", Type: "string", Priority: 1,
-			Description: "Images referenced by each container in the template."},
-		{Name: "Selector", Type: "string", Priority: 1, Description: spec["selector"]},
-	}
+// jobTable is what kubectl prints of Jobs. The server adds the place in the queue (api/server/queue_column.go).
+func jobTable() kind.Columns[*batchv1.Job] {
+	job, status := batchv1.Job{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
+	return append(kind.Columns[*batchv1.Job]{
+		kind.NameColumn[*batchv1.Job](),
+		{Name: "Status", Description: job["status"], Cell: func(job *batchv1.Job, _ time.Time) any { return jobState(job) }},
+		{Name: "Completions", Description: status["succeeded"], Cell: func(job *batchv1.Job, _ time.Time) any { return jobCompletions(job) }},
+		{Name: "Duration", Description: "Time required to complete the job.",
+			Cell: func(job *batchv1.Job, now time.Time) any { return jobDuration(job, now) }},
+		kind.AgeColumn[*batchv1.Job](),
+	}, templateColumns(func(job *batchv1.Job) *batchv1.JobSpec { return &job.Spec })...)
 }
 
-// jobCells returns one row of that table.
-func jobCells(job *batchv1.Job, now time.Time) []any {
-	names, images := core.ContainerNamesAndImages(job.Spec.Template.Spec.Containers)
-	return []any{
-		job.Name, jobState(job), jobCompletions(job), jobDuration(job, now), core.Age(job.CreationTimestamp, now),
-		names, images, metav1.FormatLabelSelector(job.Spec.Selector),
+// templateColumns returns the columns of what a Job, or a Job of a CronJob, runs.
+func templateColumns[T any](of func(T) *batchv1.JobSpec) kind.Columns[T] {
+	return kind.Columns[T]{
+		{Name: "Containers", Priority: 1, Description: "Names of each container in the template.",
+			Cell: func(obj T, _ time.Time) any { return core.ContainerNames(of(obj).Template.Spec.Containers) }},
+		{Name: "Images", Priority: 1, Description: "Images referenced by each container in the template.",
+			Cell: func(obj T, _ time.Time) any { return core.ContainerImages(of(obj).Template.Spec.Containers) }},
+		{Name: "Selector", Priority: 1, Description: batchv1.JobSpec{}.SwaggerDoc()["selector"],
+			Cell: func(obj T, _ time.Time) any { return metav1.FormatLabelSelector(of(obj).Selector) }},
 	}
 }
 
@@ -50,6 +49,10 @@ func jobState(job *batchv1.Job) string {
 		return "Failed"
 	case job.DeletionTimestamp != nil:
 		return "Terminating"
+	case AwaitsJobs(job):
+		return needsShown(job)
+	case groupShown(job) != "":
+		return groupShown(job)
 	case is(batchv1.JobSuspended):
 		return "Suspended"
 	case is(batchv1.JobFailureTarget):

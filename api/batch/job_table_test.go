@@ -16,8 +16,16 @@ func TestJobTable(t *testing.T) {
 	for _, tc := range []struct{ name, job, want string }{
 		{"running", `{spec: {completions: 3}, status: {succeeded: 1, startTime: '2026-11-20T13:39:00Z'}}`, "Running 1/3 60s"},
 		{"not yet started", `{spec: {completions: 3}}`, "Running 0/3 "},
-		{"complete", `{spec: {completions: 1}, status: {succeeded: 1, startTime: '2026-11-20T13:34:00Z', completionTime: '2026-11-20T13:34:07Z', conditions: [{type: SuccessCriteriaMet, status: 'True'}, {type: Complete, status: 'True'}]}}`, "Complete 1/1 7s"},
-		{"failed goes on counting, as in a cluster", `{spec: {completions: 1}, status: {startTime: '2026-11-20T13:39:00Z', conditions: [{type: FailureTarget, status: 'True'}, {type: Failed, status: 'True'}]}}`, "Failed 0/1 60s"},
+		{
+			"complete",
+			`{spec: {completions: 1}, status: {succeeded: 1, startTime: '2026-11-20T13:34:00Z', completionTime: '2026-11-20T13:34:07Z', conditions: [{type: SuccessCriteriaMet, status: 'True'}, {type: Complete, status: 'True'}]}}`,
+			"Complete 1/1 7s",
+		},
+		{
+			"failed goes on counting, as in a cluster",
+			`{spec: {completions: 1}, status: {startTime: '2026-11-20T13:39:00Z', conditions: [{type: FailureTarget, status: 'True'}, {type: Failed, status: 'True'}]}}`,
+			"Failed 0/1 60s",
+		},
 		{"about to fail", `{spec: {completions: 1}, status: {conditions: [{type: FailureTarget, status: 'True'}]}}`, "FailureTarget 0/1 "},
 		{"about to complete", `{spec: {completions: 1}, status: {conditions: [{type: SuccessCriteriaMet, status: 'True'}]}}`, "SuccessCriteriaMet 0/1 "},
 		{"suspended", `{spec: {completions: 1}, status: {conditions: [{type: Suspended, status: 'True'}]}}`, "Suspended 0/1 "},
@@ -31,7 +39,7 @@ func TestJobTable(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(tc.job), job); err != nil {
 				t.Fatal(err)
 			}
-			cells := jobCells(job, now)
+			cells := jobTable().Cells(job, now)
 			if got := fmt.Sprint(cells[1], " ", cells[2], " ", cells[3]); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
@@ -40,12 +48,12 @@ func TestJobTable(t *testing.T) {
 	job := minimalJob(t, "j", "")
 	create(job, "u1")
 	job.CreationTimestamp = metav1.Time{Time: now.Add(-time.Hour)}
-	cells := jobCells(job, now)
+	cells := jobTable().Cells(job, now)
 	if got := fmt.Sprint(cells[0], cells[4:]); got != "j[60m c registry.k8s.io/e2e-test-images/busybox:1.37.0-2 batch.kubernetes.io/controller-uid=u1]" {
 		t.Error(got)
 	}
 	var names []string
-	for _, c := range jobColumns() {
+	for _, c := range jobTable().Definitions() {
 		names = append(names, fmt.Sprint(c.Name, c.Priority))
 	}
 	if got := strings.Join(names, " "); got != "Name0 Status0 Completions0 Duration0 Age0 Containers1 Images1 Selector1" {

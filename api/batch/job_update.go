@@ -7,6 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/notices"
 )
 
 // validateJobUpdate checks a changed Job except for its status.
@@ -15,7 +18,11 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&job.ObjectMeta, &old.ObjectMeta, metadata)
 	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validatePrioritized(job.Annotations, old.Annotations, metadata.Child("annotations"))...)
+	errs = append(errs, validatePaused(job.Annotations, old.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateOOMMemory(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
+	errs = append(errs, validateAfterUpdate(job, old, metadata.Child("annotations"))...)
+	errs = append(errs, core.ValidateConcurrency(job.Annotations, metadata.Child("annotations"), false)...)
+	errs = append(errs, notices.Validate(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateJobSpec(&job.Spec, path)...)
 	errs = append(errs, validateSelector(&job.Spec, path)...)
 

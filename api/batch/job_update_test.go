@@ -21,7 +21,10 @@ func TestWhenATemplateMayChange(t *testing.T) {
 		{"a running Job's may not", func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(false) }, false},
 		{"that of one suspended from the start may", func(*batchv1.Job) {}, true},
 		{"that of one just being suspended may not", func(j *batchv1.Job) { j.Status.StartTime = started }, false},
-		{"while pods of it are left it may not", func(j *batchv1.Job) { j.Status.StartTime, j.Status.Conditions, j.Status.Active = started, suspended, 1 }, false},
+		{
+			"while pods of it are left it may not",
+			func(j *batchv1.Job) { j.Status.StartTime, j.Status.Conditions, j.Status.Active = started, suspended, 1 }, false,
+		},
 		{"once they are gone it may", func(j *batchv1.Job) { j.Status.StartTime, j.Status.Conditions = started, suspended }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -88,7 +91,8 @@ func TestWhatOfAStatusMayNotHappen(t *testing.T) {
 			func(s *batchv1.JobStatus) { s.Succeeded = 1 }, ""},
 		{"a finished Job has no pods", "u-done", nil,
 			func(s *batchv1.JobStatus) { s.Active, s.Terminating = 1, ptr.To(int32(1)) },
-			"status.active: Invalid value: 1: active>0 is invalid for finished job\nstatus.terminating: Invalid value: 1: terminating>0 is invalid for finished job"},
+			"status.active: Invalid value: 1: active>0 is invalid for finished job\nstatus.terminating: Invalid value: 1: " +
+				"terminating>0 is invalid for finished job"},
 		{"success and failure exclude each other", "u-plain", nil,
 			func(s *batchv1.JobStatus) {
 				s.Conditions = condition(batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget)
@@ -99,7 +103,8 @@ func TestWhatOfAStatusMayNotHappen(t *testing.T) {
 				s.StartTime, s.Conditions = at(1), condition(batchv1.JobFailureTarget, batchv1.JobFailed)
 			},
 			func(s *batchv1.JobStatus) { s.Conditions = nil },
-			"status.conditions: Invalid value: cannot disable the terminal Failed=True condition\nstatus.conditions: Invalid value: cannot disable the terminal FailureTarget=True condition"},
+			"status.conditions: Invalid value: cannot disable the terminal Failed=True condition\nstatus.conditions: Invalid " +
+				"value: cannot disable the terminal FailureTarget=True condition"},
 		{"an index does not both complete and fail", "u-indexed", nil,
 			func(s *batchv1.JobStatus) { s.CompletedIndexes, s.FailedIndexes = "0,2", ptr.To("1-2") },
 			`status.failedIndexes: Invalid value: "1-2": failedIndexes and completedIndexes overlap at index: 2`},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/notices"
 )
 
 // Limits that bound the lists of indexes in the status, and the cost of counting by index.
@@ -37,7 +38,13 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	errs := validation.ValidateObjectMeta(givenMetadata(job), true, validation.NameIsDNSSubdomain, metadata)
 	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validatePrioritized(job.Annotations, nil, metadata.Child("annotations"))...)
+	errs = append(errs, validatePaused(job.Annotations, nil, metadata.Child("annotations"))...)
 	errs = append(errs, validateOOMMemory(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
+	// PrepareJob leaves no new Job one that says so: it is of one that is stored.
+	waited := job.Annotations[ResumedAnnotation] != ""
+	errs = append(errs, validateAfter(job.Annotations, &job.Spec, waited, metadata.Child("annotations"))...)
+	errs = append(errs, core.ValidateConcurrency(job.Annotations, metadata.Child("annotations"), false)...)
+	errs = append(errs, notices.Validate(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateGeneratedLabels(job)...)
 	errs = append(errs, validateJobSpec(&job.Spec, field.NewPath("spec"))...)
 	errs = append(errs, validateSelector(&job.Spec, field.NewPath("spec"))...)

@@ -21,7 +21,9 @@ func nameWarnings(name string) []string {
 	if len(bad) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", bad)}
+	return []string{
+		fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", bad),
+	}
 }
 
 // jobUpdateWarnings are sent along with the answer to an update that changes the spec.
@@ -29,7 +31,7 @@ func jobUpdateWarnings(job, old *batchv1.Job) []string {
 	if job.Generation == old.Generation {
 		return nil
 	}
-	return jobOwnWarnings(job)
+	return append(resumedWarnings(job, old), jobOwnWarnings(job)...)
 }
 
 func jobOwnWarnings(job *batchv1.Job) []string {
@@ -43,7 +45,8 @@ func jobSpecWarnings(spec *batchv1.JobSpec, path *field.Path) []string {
 	if isIndexed(spec) && ptr.Deref(spec.Completions, 0) > manyCompletions &&
 		ptr.Deref(spec.Parallelism, 0) > maxParallelismManyCompletions {
 		warnings = append(warnings,
-			"In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail")
+			"In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might "+
+				"not be able to track completedIndexes when a big number of indexes fail")
 	}
 	warnings = append(warnings, schedulingWarnings(spec, path)...)
 	return append(warnings, core.PodTemplateWarnings(&spec.Template, path.Child("template"))...)

@@ -14,8 +14,14 @@ func TestWarningsOfAJob(t *testing.T) {
 	}{
 		{"none", "j", ``, nil},
 		{"a name that is no label", "a.b", ``, []string{"metadata.name: this is used in Pod names and hostnames"}},
-		{"too many indexes to be tracked", "j", `{completionMode: Indexed, completions: 100001, parallelism: 10001}`, []string{"In Indexed Jobs with a number of completions higher than 10^5"}},
-		{"what a template says in vain", "j", `{template: {spec: {schedulerName: mine}}}`, []string{"spec.template.spec.schedulerName: has no effect in jobd: "}},
+		{
+			"too many indexes to be tracked", "j", `{completionMode: Indexed, completions: 100001, parallelism: 10001}`,
+			[]string{"In Indexed Jobs with a number of completions higher than 10^5"},
+		},
+		{
+			"what a template says in vain", "j", `{template: {spec: {schedulerName: mine}}}`,
+			[]string{"spec.template.spec.schedulerName: has no effect in jobd: "},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			job := minimalJob(t, tc.job, tc.spec)
@@ -59,7 +65,8 @@ func TestSuspendedForKueue(t *testing.T) {
 			cj := &batchv1.CronJob{}
 			cj.Name, cj.Spec.Schedule = "c", "@hourly"
 			cj.Spec.JobTemplate.Labels, cj.Spec.JobTemplate.Spec = job.Labels, job.Spec
-			if got := strings.Join(cronJobWarnings(cj), "\n"); (got == "") != (tc.want == "") || tc.want != "" && !strings.HasPrefix(got, "spec.jobTemplate."+tc.want) {
+			if got := strings.Join(cronJobWarnings(cj), "\n"); (got == "") != (tc.want == "") || tc.want != "" &&
+				!strings.HasPrefix(got, "spec.jobTemplate."+tc.want) {
 				t.Errorf("of the CronJob: %q", got)
 			}
 		})

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/indexes"
 )
 
 // Limits of JobSpec.SuccessPolicy.
@@ -47,11 +49,11 @@ func validateSuccessRule(rule *batchv1.SuccessPolicyRule, completions int32, pat
 		if len(list) > maxSucceededIndexesLength {
 			errs = append(errs, field.TooLong(path, list, maxSucceededIndexesLength))
 		}
-		intervals, err := parseIndexes(list, completions)
+		intervals, err := indexes.Parse(list, completions)
 		if err != nil {
 			errs = append(errs, field.Invalid(path, list, "error parsing succeededIndexes: "+err.Error()))
 		}
-		named = size(intervals)
+		named = indexes.Count(intervals)
 	}
 	if count := rule.SucceededCount; count != nil {
 		path := path.Child("succeededCount")

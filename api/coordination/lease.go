@@ -7,11 +7,9 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
 )
 
@@ -45,13 +43,11 @@ func LeaseKind() *kind.Kind {
 		GroupVersion: coordinationv1.SchemeGroupVersion,
 		Name:         "Lease",
 		Namespaced:   true,
-		Columns: []metav1.TableColumnDefinition{
-			kind.NameColumn(),
-			{Name: "Holder", Type: "string", Description: coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]},
-			kind.AgeColumn(),
-		},
-		Cells: func(lease *coordinationv1.Lease, now time.Time) []any {
-			return []any{lease.Name, ptr.Deref(lease.Spec.HolderIdentity, ""), core.Age(lease.CreationTimestamp, now)}
+		Table: kind.Columns[*coordinationv1.Lease]{
+			kind.NameColumn[*coordinationv1.Lease](),
+			{Name: "Holder", Description: coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"],
+				Cell: func(lease *coordinationv1.Lease, _ time.Time) any { return ptr.Deref(lease.Spec.HolderIdentity, "") }},
+			kind.AgeColumn[*coordinationv1.Lease](),
 		},
 		Rules: kind.Rules[*coordinationv1.Lease]{
 			Check:       validateLease,

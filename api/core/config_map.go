@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -65,16 +64,12 @@ func heldImmutable(old, now *bool, parts ...part) field.ErrorList {
 	return errs
 }
 
-// configMapColumns returns the columns of the table that kubectl prints for ConfigMaps.
-func configMapColumns() []metav1.TableColumnDefinition {
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Data", Type: "string", Description: corev1.ConfigMap{}.SwaggerDoc()["data"]},
-		kind.AgeColumn(),
+// configMapTable is what kubectl prints of ConfigMaps.
+func configMapTable() kind.Columns[*corev1.ConfigMap] {
+	return kind.Columns[*corev1.ConfigMap]{
+		kind.NameColumn[*corev1.ConfigMap](),
+		{Name: "Data", Description: corev1.ConfigMap{}.SwaggerDoc()["data"],
+			Cell: func(cm *corev1.ConfigMap, _ time.Time) any { return int64(len(cm.Data) + len(cm.BinaryData)) }},
+		kind.AgeColumn[*corev1.ConfigMap](),
 	}
-}
-
-// configMapCells returns one row of that table.
-func configMapCells(cm *corev1.ConfigMap, now time.Time) []any {
-	return []any{cm.Name, int64(len(cm.Data) + len(cm.BinaryData)), Age(cm.CreationTimestamp, now)}
 }

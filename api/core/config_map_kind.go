@@ -15,8 +15,7 @@ func ConfigMapKind() *kind.Kind {
 		Name:         "ConfigMap",
 		ShortNames:   []string{"cm"},
 		Namespaced:   true,
-		Columns:      configMapColumns(),
-		Cells:        configMapCells,
+		Table:        configMapTable(),
 		Rules: kind.Rules[*corev1.ConfigMap]{
 			Check:       validateConfigMap,
 			CheckUpdate: validateConfigMapUpdate,

@@ -26,9 +26,18 @@ func TestConfigMaps(t *testing.T) {
 		want string
 	}{
 		{"one with a value", nil, "[]"},
-		{"a key that is no file name", func(cm *corev1.ConfigMap) { cm.Data["a/b"] = "" }, `data[a/b]: Invalid value: "a/b": a valid config key must consist of alphanumeric characters`},
-		{"a key in both", func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"k": nil} }, `data[k]: Invalid value: "k": duplicate of key present in binaryData`},
-		{"more than a MiB", func(cm *corev1.ConfigMap) { cm.Data["k"] = strings.Repeat("x", corev1.MaxSecretSize+1) }, "Too long: may not be more than 1048576 bytes"},
+		{
+			"a key that is no file name", func(cm *corev1.ConfigMap) { cm.Data["a/b"] = "" },
+			`data[a/b]: Invalid value: "a/b": a valid config key must consist of alphanumeric characters`,
+		},
+		{
+			"a key in both", func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"k": nil} },
+			`data[k]: Invalid value: "k": duplicate of key present in binaryData`,
+		},
+		{
+			"more than a MiB", func(cm *corev1.ConfigMap) { cm.Data["k"] = strings.Repeat("x", corev1.MaxSecretSize+1) },
+			"Too long: may not be more than 1048576 bytes",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := fmt.Sprint(validateConfigMap(newConfigMap(tc.edit))); !strings.Contains(got, tc.want) {
@@ -36,7 +45,7 @@ func TestConfigMaps(t *testing.T) {
 			}
 		})
 	}
-	if got := fmt.Sprint(configMapCells(newConfigMap(nil), time.Time{})); got != "[a 1 <unknown>]" {
+	if got := fmt.Sprint(configMapTable().Cells(newConfigMap(nil), time.Time{})); got != "[a 1 <unknown>]" {
 		t.Error(got)
 	}
 }
@@ -50,7 +59,10 @@ func TestImmutableConfigMapStaysAsItIs(t *testing.T) {
 	}{
 		{"labels may change", func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{"a": "b"} }, "[]"},
 		{"its data not", func(cm *corev1.ConfigMap) { cm.Data["k"] = "w" }, "[data: Forbidden: field is immutable when `immutable` is set]"},
-		{"its bytes not", func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"b": nil} }, "[binaryData: Forbidden: field is immutable when `immutable` is set]"},
+		{
+			"its bytes not", func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"b": nil} },
+			"[binaryData: Forbidden: field is immutable when `immutable` is set]",
+		},
 		{"nor may it become mutable", func(cm *corev1.ConfigMap) { cm.Immutable = nil }, "[immutable: Forbidden: field is immutable when `immutable` is set]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -45,7 +45,11 @@ func (p *podContext) containers(path *field.Path) field.ErrorList {
 		errs = append(errs, p.longRunning(&list[i], path.Index(i))...)
 		errs = append(errs, validateRestart(&list[i], path.Index(i))...)
 	}
-	return append(errs, hostPortConflicts(list, path)...)
+	taken := map[string]bool{}
+	for i := range list {
+		errs = append(errs, hostPortConflicts(&list[i], path.Index(i), taken)...)
+	}
+	return errs
 }
 
 func (p *podContext) initContainers(path *field.Path) field.ErrorList {
@@ -54,7 +58,7 @@ func (p *podContext) initContainers(path *field.Path) field.ErrorList {
 		c, path := &p.spec.InitContainers[i], path.Index(i)
 		errs = append(errs, p.container(c, path)...)
 		// They run one after another, so each has the ports to itself.
-		errs = append(errs, hostPortConflicts(p.spec.InitContainers[i:i+1], path)...)
+		errs = append(errs, hostPortConflicts(c, path, map[string]bool{})...)
 		errs = append(errs, validateRestart(c, path)...)
 		if podspec.IsSidecar(c) {
 			errs = append(errs, p.longRunning(c, path)...)
@@ -180,21 +184,18 @@ func portNumber(path *field.Path, port int32) field.ErrorList {
 	return invalid(path, port, utilvalidation.IsValidPortNum(int(port)))
 }
 
-// hostPortConflicts refuses a port of the host that two containers want at once.
-func hostPortConflicts(containers []corev1.Container, path *field.Path) field.ErrorList {
+// hostPortConflicts refuses the ports of the host that a container wants and that are taken, and takes the others.
+func hostPortConflicts(c *corev1.Container, path *field.Path, taken map[string]bool) field.ErrorList {
 	var errs field.ErrorList
-	taken := map[string]bool{}
-	for i := range containers {
-		for j, port := range containers[i].Ports {
-			if port.HostPort == 0 {
-				continue
-			}
-			key := fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)
-			if taken[key] {
-				errs = append(errs, field.Duplicate(path.Index(i).Child("ports").Index(j).Child("hostPort"), key))
-			}
-			taken[key] = true
+	for i, port := range c.Ports {
+		if port.HostPort == 0 {
+			continue
 		}
+		key := fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)
+		if taken[key] {
+			errs = append(errs, field.Duplicate(path.Child("ports").Index(i).Child("hostPort"), key))
+		}
+		taken[key] = true
 	}
 	return errs
 }

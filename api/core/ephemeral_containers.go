@@ -78,6 +78,7 @@ func validateEphemeralContainersUpdate(pod, old *corev1.Pod) field.ErrorList {
 		context.names[c.Name] = true
 	}
 	errs = append(errs, context.ephemeralContainers(path)...)
+	errs = append(errs, boundContainers(&pod.Spec, field.NewPath("spec"))...)
 	for i := range pod.Spec.EphemeralContainers {
 		errs = append(errs, unsupportedEphemeral(&pod.Spec, i, path.Index(i))...)
 	}

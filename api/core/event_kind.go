@@ -20,8 +20,7 @@ func EventKind() *kind.Kind {
 		ShortNames:   []string{"ev"},
 		Namespaced:   true,
 		Fields:       eventFields(),
-		Columns:      eventColumns(),
-		Cells:        eventCells,
+		Table:        eventTable(),
 		Rules: kind.Rules[*corev1.Event]{
 			Check:       validateEvent,
 			CheckUpdate: validateEventUpdate,

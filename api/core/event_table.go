@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -11,51 +12,62 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// eventColumns returns the columns of the table that kubectl prints for events; columns of priority 1 are shown with -o
-// wide.
-func eventColumns() []metav1.TableColumnDefinition {
+// eventTable is what kubectl prints of events. The two generations of the API keep times, count and source in different
+// fields.
+func eventTable() kind.Columns[*corev1.Event] {
 	doc := corev1.Event{}.SwaggerDoc()
-	name := kind.NameColumn()
+	name := kind.NameColumn[*corev1.Event]()
 	name.Priority = 1
-	return []metav1.TableColumnDefinition{
-		{Name: "Last Seen", Type: "string", Description: doc["lastTimestamp"]},
-		{Name: "Type", Type: "string", Description: doc["type"]},
-		{Name: "Reason", Type: "string", Description: doc["reason"]},
-		{Name: "Object", Type: "string", Description: doc["involvedObject"]},
-		{Name: "Subobject", Type: "string", Priority: 1, Description: doc["involvedObject.fieldPath"]},
-		{Name: "Source", Type: "string", Priority: 1, Description: doc["source"]},
-		{Name: "Message", Type: "string", Description: doc["message"]},
-		{Name: "First Seen", Type: "string", Priority: 1, Description: doc["firstTimestamp"]},
-		{Name: "Count", Type: "string", Priority: 1, Description: doc["count"]},
+	return kind.Columns[*corev1.Event]{
+		{Name: "Last Seen", Description: doc["lastTimestamp"],
+			Cell: func(e *corev1.Event, now time.Time) any { return kind.Age(lastSeen(e), now) }},
+		{Name: "Type", Description: doc["type"], Cell: func(e *corev1.Event, _ time.Time) any { return e.Type }},
+		{Name: "Reason", Description: doc["reason"], Cell: func(e *corev1.Event, _ time.Time) any { return e.Reason }},
+		{Name: "Object", Description: doc["involvedObject"], Cell: func(e *corev1.Event, _ time.Time) any { return eventObject(e) }},
+		{Name: "Subobject", Priority: 1, Description: doc["involvedObject.fieldPath"],
+			Cell: func(e *corev1.Event, _ time.Time) any { return e.InvolvedObject.FieldPath }},
+		{Name: "Source", Priority: 1, Description: doc["source"], Cell: func(e *corev1.Event, _ time.Time) any { return eventSource(e) }},
+		{Name: "Message", Description: doc["message"],
+			Cell: func(e *corev1.Event, _ time.Time) any { return strings.TrimSpace(e.Message) }},
+		{Name: "First Seen", Priority: 1, Description: doc["firstTimestamp"],
+			Cell: func(e *corev1.Event, now time.Time) any { return kind.Age(firstSeen(e), now) }},
+		{Name: "Count", Priority: 1, Description: doc["count"], Cell: func(e *corev1.Event, _ time.Time) any { return timesSeen(e) }},
 		name,
 	}
 }
 
-// eventCells returns one row of that table. The two generations of the API keep times, count and source in different
-// fields.
-func eventCells(e *corev1.Event, now time.Time) []any {
-	first := e.FirstTimestamp
-	if first.IsZero() {
-		first = metav1.Time(e.EventTime)
+func firstSeen(e *corev1.Event) metav1.Time {
+	if e.FirstTimestamp.IsZero() {
+		return metav1.Time(e.EventTime)
 	}
-	last, count := e.LastTimestamp, e.Count
+	return e.FirstTimestamp
+}
+
+func lastSeen(e *corev1.Event) metav1.Time {
+	last := e.LastTimestamp
 	if e.Series != nil {
-		last, count = metav1.Time(e.Series.LastObservedTime), e.Series.Count
+		last = metav1.Time(e.Series.LastObservedTime)
 	}
 	if last.IsZero() {
-		last = first
+		return firstSeen(e)
 	}
-	if count == 0 {
-		count = 1
+	return last
+}
+
+func timesSeen(e *corev1.Event) int64 {
+	if e.Series != nil {
+		return int64(cmp.Or(e.Series.Count, 1))
 	}
+	return int64(cmp.Or(e.Count, 1))
+}
+
+// eventObject returns what the event is about: "job/pi".
+func eventObject(e *corev1.Event) string {
 	object := strings.ToLower(e.InvolvedObject.Kind)
 	if e.InvolvedObject.Name != "" {
 		object += "/" + e.InvolvedObject.Name
 	}
-	return []any{
-		Age(last, now), e.Type, e.Reason, object, e.InvolvedObject.FieldPath, eventSource(e),
-		strings.TrimSpace(e.Message), Age(first, now), int64(count), e.Name,
-	}
+	return object
 }
 
 // eventSource returns who reported the event, and from where: "kubelet, node-1".

@@ -25,7 +25,7 @@ func rules(t *testing.T, pod *corev1.Pod) {
 	PreparePod(pod, someTime)
 	_ = ValidatePod(pod)
 	_ = podWarnings(pod)
-	_ = podCells(pod, someTime)
+	_ = podTable().Cells(pod, someTime)
 	_ = podGrace(pod, &metav1.DeleteOptions{})
 	for _, get := range podFields() {
 		_ = get(pod)
@@ -79,9 +79,9 @@ func FuzzEventAndNamespace(f *testing.F) {
 		fill.Fill(event)
 		fill.Fill(ns)
 		_ = validateEvent(event)
-		_ = eventCells(event, someTime)
+		_ = eventTable().Cells(event, someTime)
 		PrepareNamespace(ns)
 		_ = validateNamespace(ns)
-		_ = namespaceCells(ns, someTime)
+		_ = namespaceTable().Cells(ns, someTime)
 	})
 }

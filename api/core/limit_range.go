@@ -5,12 +5,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -22,6 +20,9 @@ import (
 func setLimitRangeDefaults(lr *corev1.LimitRange) {
 	for i := range lr.Spec.Limits {
 		item := &lr.Spec.Limits[i]
+		for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest, item.MaxLimitRequestRatio} {
+			roundResources(list)
+		}
 		if item.Type != corev1.LimitTypeContainer {
 			continue
 		}
@@ -187,15 +188,7 @@ func Ratio(a, b resource.Quantity) float64 {
 	return a.AsApproximateFloat64() / b.AsApproximateFloat64()
 }
 
-// limitRangeColumns returns the columns of the table that kubectl prints for LimitRanges.
-func limitRangeColumns() []metav1.TableColumnDefinition {
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Created At", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
-	}
-}
-
-// limitRangeCells returns one row of that table.
-func limitRangeCells(lr *corev1.LimitRange, _ time.Time) []any {
-	return []any{lr.Name, lr.CreationTimestamp.UTC().Format(time.RFC3339)}
+// limitRangeTable is what kubectl prints of LimitRanges.
+func limitRangeTable() kind.Columns[*corev1.LimitRange] {
+	return kind.Columns[*corev1.LimitRange]{kind.NameColumn[*corev1.LimitRange](), kind.CreatedColumn[*corev1.LimitRange]()}
 }

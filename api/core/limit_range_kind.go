@@ -16,8 +16,7 @@ func LimitRangeKind() *kind.Kind {
 		ShortNames:   []string{"limits"},
 		Namespaced:   true,
 		Default:      setLimitRangeDefaults,
-		Columns:      limitRangeColumns(),
-		Cells:        limitRangeCells,
+		Table:        limitRangeTable(),
 		Rules: kind.Rules[*corev1.LimitRange]{
 			Check:       validateLimitRange,
 			CheckUpdate: validateLimitRangeUpdate,

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/notices"
 )
 
 // setNamespaceDefaults sets the label with the namespace's name, by which selectors find it.
@@ -51,12 +52,18 @@ func validateNamespace(ns *corev1.Namespace) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&ns.ObjectMeta, false, validation.ValidateNamespaceName,
 		field.NewPath("metadata"))
 	errs = append(errs, hostpath.Validate(ns)...)
+	errs = append(errs, ValidateConcurrency(ns.Annotations, field.NewPath("metadata", "annotations"), true)...)
+	errs = append(errs, notices.Validate(ns.Annotations, field.NewPath("metadata", "annotations"))...)
+	errs = append(errs, validateShare(ns.Annotations)...)
 	return append(errs, validateNamespaceFinalizers(ns)...)
 }
 
 // validateNamespaceUpdate checks a changed namespace.
 func validateNamespaceUpdate(ns, old *corev1.Namespace) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&ns.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, ValidateConcurrency(ns.Annotations, field.NewPath("metadata", "annotations"), true)...)
+	errs = append(errs, notices.Validate(ns.Annotations, field.NewPath("metadata", "annotations"))...)
+	errs = append(errs, validateShare(ns.Annotations)...)
 	return append(errs, hostpath.Validate(ns)...)
 }
 

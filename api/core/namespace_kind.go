@@ -16,8 +16,7 @@ func NamespaceKind() *kind.Kind {
 		ShortNames:   []string{"ns"},
 		Default:      setNamespaceDefaults,
 		Fields:       namespaceFields(),
-		Columns:      namespaceColumns(),
-		Cells:        namespaceCells,
+		Table:        namespaceTable(),
 		Rules: kind.Rules[*corev1.Namespace]{
 			Create:      PrepareNamespace,
 			Update:      prepareNamespaceUpdate,

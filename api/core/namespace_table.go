@@ -4,21 +4,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/kind"
 )
 
-// namespaceColumns returns the columns of the table that kubectl prints for namespaces.
-func namespaceColumns() []metav1.TableColumnDefinition {
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Status", Type: "string", Description: "The status of the namespace"},
-		kind.AgeColumn(),
+// namespaceTable is what kubectl prints of namespaces.
+func namespaceTable() kind.Columns[*corev1.Namespace] {
+	return kind.Columns[*corev1.Namespace]{
+		kind.NameColumn[*corev1.Namespace](),
+		{Name: "Status", Description: "The status of the namespace",
+			Cell: func(ns *corev1.Namespace, _ time.Time) any { return string(ns.Status.Phase) }},
+		kind.AgeColumn[*corev1.Namespace](),
 	}
-}
-
-// namespaceCells returns one row of that table.
-func namespaceCells(ns *corev1.Namespace, now time.Time) []any {
-	return []any{ns.Name, string(ns.Status.Phase), Age(ns.CreationTimestamp, now)}
 }

@@ -17,10 +17,11 @@ func TestNamespaceIsBornActive(t *testing.T) {
 	if errs := validateNamespace(ns); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if ns.Status.Phase != corev1.NamespaceActive || ns.Labels[corev1.LabelMetadataName] != "team-a" || !slices.Equal(ns.Spec.Finalizers, []corev1.FinalizerName{"kubernetes"}) {
+	if ns.Status.Phase != corev1.NamespaceActive || ns.Labels[corev1.LabelMetadataName] != "team-a" ||
+		!slices.Equal(ns.Spec.Finalizers, []corev1.FinalizerName{"kubernetes"}) {
 		t.Errorf("%+v", ns)
 	}
-	if got := fmt.Sprint(namespaceCells(ns, time.Time{})); got != "[team-a Active <unknown>]" {
+	if got := fmt.Sprint(namespaceTable().Cells(ns, time.Time{})); got != "[team-a Active <unknown>]" {
 		t.Error(got)
 	}
 	if bad := (&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}}); len(validateNamespace(bad)) == 0 {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,62 +127,63 @@ func nodeFields() map[string]func(*corev1.Node) string {
 	}
 }
 
-// nodeColumns returns the columns of the table that kubectl prints for nodes; columns of priority 1 are shown with -o
-// wide.
-func nodeColumns() []metav1.TableColumnDefinition {
+// nodeTable is what kubectl prints of nodes.
+func nodeTable() kind.Columns[*corev1.Node] {
 	info, status := corev1.NodeSystemInfo{}.SwaggerDoc(), corev1.NodeStatus{}.SwaggerDoc()
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Status", Type: "string", Description: "The status of the node"},
-		{Name: "Roles", Type: "string", Description: "The roles of the node"},
-		kind.AgeColumn(),
-		{Name: "Version", Type: "string", Description: info["kubeletVersion"]},
-		{Name: "Internal-IP", Type: "string", Priority: 1, Description: status["addresses"]},
-		{Name: "External-IP", Type: "string", Priority: 1, Description: status["addresses"]},
-		{Name: "OS-Image", Type: "string", Priority: 1, Description: info["osImage"]},
-		{Name: "Kernel-Version", Type: "string", Priority: 1, Description: info["kernelVersion"]},
-		{Name: "Container-Runtime", Type: "string", Priority: 1, Description: info["containerRuntimeVersion"]},
+	return kind.Columns[*corev1.Node]{
+		kind.NameColumn[*corev1.Node](),
+		{Name: "Status", Description: "The status of the node", Cell: func(n *corev1.Node, _ time.Time) any { return nodeState(n) }},
+		{Name: "Roles", Description: "The roles of the node", Cell: func(n *corev1.Node, _ time.Time) any { return nodeRoles(n) }},
+		kind.AgeColumn[*corev1.Node](),
+		{Name: "Version", Description: info["kubeletVersion"],
+			Cell: func(n *corev1.Node, _ time.Time) any { return n.Status.NodeInfo.KubeletVersion }},
+		{Name: "Internal-IP", Priority: 1, Description: status["addresses"],
+			Cell: func(n *corev1.Node, _ time.Time) any { return nodeAddress(n, corev1.NodeInternalIP) }},
+		{Name: "External-IP", Priority: 1, Description: status["addresses"],
+			Cell: func(n *corev1.Node, _ time.Time) any { return nodeAddress(n, corev1.NodeExternalIP) }},
+		{Name: "OS-Image", Priority: 1, Description: info["osImage"],
+			Cell: func(n *corev1.Node, _ time.Time) any { return cmp.Or(n.Status.NodeInfo.OSImage, "<unknown>") }},
+		{Name: "Kernel-Version", Priority: 1, Description: info["kernelVersion"],
+			Cell: func(n *corev1.Node, _ time.Time) any { return cmp.Or(n.Status.NodeInfo.KernelVersion, "<unknown>") }},
+		{Name: "Container-Runtime", Priority: 1, Description: info["containerRuntimeVersion"],
+			Cell: func(n *corev1.Node, _ time.Time) any {
+				return cmp.Or(n.Status.NodeInfo.ContainerRuntimeVersion, "<unknown>")
+			}},
 	}
 }
 
-// nodeCells returns one row of that table.
-func nodeCells(node *corev1.Node, now time.Time) []any {
-	status := "Unknown"
+// nodeState returns whether the node is ready, and whether it takes new pods.
+func nodeState(node *corev1.Node) string {
+	state := "Unknown"
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			status = "Ready"
+			state = "Ready"
 		} else if c.Type == corev1.NodeReady {
-			status = "NotReady"
+			state = "NotReady"
 		}
 	}
 	if node.Spec.Unschedulable {
-		status += ",SchedulingDisabled"
+		state += ",SchedulingDisabled"
 	}
+	return state
+}
+
+// nodeRoles returns the roles that labels give the node.
+func nodeRoles(node *corev1.Node) string {
 	var roles []string
 	for _, label := range sortedKeys(node.Labels) {
 		if role, ok := strings.CutPrefix(label, nodeRoleLabel); ok && role != "" {
 			roles = append(roles, role)
 		}
 	}
-	address := func(kind corev1.NodeAddressType) string {
-		i := slices.IndexFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == kind })
-		if i < 0 {
-			return "<none>"
-		}
-		return node.Status.Addresses[i].Address
-	}
-	info := &node.Status.NodeInfo
-	return []any{
-		node.Name, status, orElse(strings.Join(roles, ","), "<none>"), Age(node.CreationTimestamp, now),
-		info.KubeletVersion,
-		address(corev1.NodeInternalIP), address(corev1.NodeExternalIP), orElse(info.OSImage, "<unknown>"),
-		orElse(info.KernelVersion, "<unknown>"), orElse(info.ContainerRuntimeVersion, "<unknown>"),
-	}
+	return cmp.Or(strings.Join(roles, ","), none)
 }
 
-func orElse(value, otherwise string) string {
-	if value == "" {
-		return otherwise
+func nodeAddress(node *corev1.Node, kind corev1.NodeAddressType) string {
+	for _, a := range node.Status.Addresses {
+		if a.Type == kind {
+			return a.Address
+		}
 	}
-	return value
+	return none
 }

@@ -15,8 +15,7 @@ func NodeKind() *kind.Kind {
 		Name:         "Node",
 		ShortNames:   []string{"no"},
 		Fields:       nodeFields(),
-		Columns:      nodeColumns(),
-		Cells:        nodeCells,
+		Table:        nodeTable(),
 		Rules: kind.Rules[*corev1.Node]{
 			Update:      prepareNodeUpdate,
 			Check:       validateNode,

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+	"iter"
 	"path"
 	"reflect"
 	"slices"
@@ -84,11 +86,12 @@ func validateVolume(pv *corev1.PersistentVolume) field.ErrorList {
 	if spec.VolumeAttributesClassName != nil {
 		errs = append(errs, unsupportedField(at.Child("volumeAttributesClassName"), noAttributeClasses))
 	}
-	if _, ok := pv.Annotations[corev1.MountOptionAnnotation]; ok && spec.NFS == nil {
+	mounted := spec.NFS != nil || ForeignVolume(&spec.PersistentVolumeSource) != ""
+	if _, ok := pv.Annotations[corev1.MountOptionAnnotation]; ok && !mounted {
 		errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations", corev1.MountOptionAnnotation),
 			"may not specify mount options for this volume type"))
 	}
-	if len(spec.MountOptions) > 0 && spec.NFS == nil {
+	if len(spec.MountOptions) > 0 && !mounted {
 		errs = append(errs, field.Forbidden(at.Child("mountOptions"),
 			"jobd does not support this: only volumes of the type nfs are mounted with options"))
 	}
@@ -164,18 +167,43 @@ func validateVolumeOrigin(pv *corev1.PersistentVolume, at *field.Path) field.Err
 	if s.Local != nil && pv.Spec.NodeAffinity == nil && !IsProvisioned(pv) {
 		one.errs = append(one.errs, field.Required(at.Child("nodeAffinity"), "Local volume requires node affinity"))
 	}
-	sources := reflect.ValueOf(s).Elem()
-	for i := range sources.NumField() {
-		name, _, _ := strings.Cut(sources.Type().Field(i).Tag.Get("json"), ",")
-		if name == "hostPath" || name == "nfs" || name == "local" {
-			continue
-		}
-		one.member(name, !sources.Field(i).IsNil(), func(at *field.Path) field.ErrorList {
-			return field.ErrorList{field.Forbidden(at,
-				"jobd does not support this: only volumes of the types local, hostPath and nfs are available")}
+	for name := range foreignSources(s) {
+		one.member(name, true, func(at *field.Path) field.ErrorList {
+			if name != "csi" {
+				return nil
+			}
+			return append(required(at.Child("driver"), s.CSI.Driver), required(at.Child("volumeHandle"), s.CSI.VolumeHandle)...)
 		})
 	}
 	return one.result()
+}
+
+// foreignSources yields the sources of a volume that this machine has no driver for, by their names in the API. A volume with one
+// is taken, as by a cluster without that driver: a claim that is meant for it must not get another, empty one. What uses it waits.
+func foreignSources(s *corev1.PersistentVolumeSource) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		sources := reflect.ValueOf(s).Elem()
+		for i := range sources.NumField() {
+			name, _, _ := strings.Cut(sources.Type().Field(i).Tag.Get("json"), ",")
+			if name == "hostPath" || name == "nfs" || name == "local" || sources.Field(i).IsNil() {
+				continue
+			}
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// ForeignVolume says of which type a volume is that this machine has no driver for; empty if it has.
+func ForeignVolume(s *corev1.PersistentVolumeSource) string {
+	for name := range foreignSources(s) {
+		if name == "csi" {
+			name += ", driver " + s.CSI.Driver
+		}
+		return name
+	}
+	return ""
 }
 
 // IsProvisioned reports whether jobd itself has created a volume for a claim.
@@ -230,6 +258,16 @@ func volumeWarnings(pv *corev1.PersistentVolume) []string {
 	if _, ok := pv.Annotations[corev1.MountOptionAnnotation]; ok {
 		out = append(out, field.NewPath("metadata", "annotations").Key(corev1.MountOptionAnnotation).String()+
 			`: deprecated since v1.31; use "mountOptions" attribute instead`)
+	}
+	if kind := ForeignVolume(&pv.Spec.PersistentVolumeSource); kind != "" {
+		out = append(
+			out,
+			fmt.Sprintf(
+				"spec: this machine has no driver for such a volume (%s): pods whose claims get it wait; those of the types "+
+					"local, hostPath and nfs are available",
+				kind,
+			),
+		)
 	}
 	return out
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	volumehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/jobd/jobd/api/kind"
@@ -26,8 +25,7 @@ func PersistentVolumeClaimKind() *kind.Kind {
 		Fields: map[string]func(*corev1.PersistentVolumeClaim) string{
 			"name": func(claim *corev1.PersistentVolumeClaim) string { return claim.Name },
 		},
-		Columns: claimColumns(),
-		Cells:   claimCells,
+		Table: claimTable(),
 		Rules: kind.Rules[*corev1.PersistentVolumeClaim]{
 			Create:      PrepareClaim,
 			Update:      prepareClaimUpdate,
@@ -47,35 +45,31 @@ func PersistentVolumeClaimKind() *kind.Kind {
 	})
 }
 
-// claimColumns returns the columns of the table that kubectl prints for claims.
-func claimColumns() []metav1.TableColumnDefinition {
+// claimTable is what kubectl prints of claims. What a claim has of its volume is shown once it is bound.
+func claimTable() kind.Columns[*corev1.PersistentVolumeClaim] {
+	type claim = *corev1.PersistentVolumeClaim
 	spec, status := corev1.PersistentVolumeClaimSpec{}.SwaggerDoc(), corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Status", Type: "string", Description: status["phase"]},
-		{Name: "Volume", Type: "string", Description: spec["volumeName"]},
-		{Name: "Capacity", Type: "string", Description: status["capacity"]},
-		{Name: "Access Modes", Type: "string", Description: status["accessModes"]},
-		{Name: "StorageClass", Type: "string", Description: "StorageClass of the pvc"},
-		{Name: "VolumeAttributesClass", Type: "string", Description: "VolumeAttributesClass of the pvc"},
-		kind.AgeColumn(),
-		{Name: "VolumeMode", Type: "string", Priority: 1, Description: spec["volumeMode"]},
+	bound := func(c claim, shown string) string {
+		if c.Spec.VolumeName == "" {
+			return ""
+		}
+		return shown
 	}
-}
-
-// claimCells returns one row of that table.
-func claimCells(claim *corev1.PersistentVolumeClaim, now time.Time) []any {
-	phase, capacity, modes := string(claim.Status.Phase), "", ""
-	if claim.DeletionTimestamp != nil {
-		phase = "Terminating"
-	}
-	if claim.Spec.VolumeName != "" {
-		size := claim.Status.Capacity[corev1.ResourceStorage]
-		capacity, modes = size.String(), shortModes(claim.Status.AccessModes)
-	}
-	return []any{
-		claim.Name, phase, claim.Spec.VolumeName, capacity, modes, volumehelpers.GetPersistentVolumeClaimClass(claim),
-		orUnset(claim.Spec.VolumeAttributesClassName), Age(claim.CreationTimestamp, now), orUnset(claim.Spec.VolumeMode),
+	return kind.Columns[claim]{
+		kind.NameColumn[claim](),
+		{Name: "Status", Description: status["phase"], Cell: func(c claim, _ time.Time) any { return phaseOf(c, string(c.Status.Phase)) }},
+		{Name: "Volume", Description: spec["volumeName"], Cell: func(c claim, _ time.Time) any { return c.Spec.VolumeName }},
+		{Name: "Capacity", Description: status["capacity"],
+			Cell: func(c claim, _ time.Time) any { return bound(c, storageOf(c.Status.Capacity)) }},
+		{Name: "Access Modes", Description: status["accessModes"],
+			Cell: func(c claim, _ time.Time) any { return bound(c, shortModes(c.Status.AccessModes)) }},
+		{Name: "StorageClass", Description: "StorageClass of the pvc",
+			Cell: func(c claim, _ time.Time) any { return volumehelpers.GetPersistentVolumeClaimClass(c) }},
+		{Name: "VolumeAttributesClass", Description: "VolumeAttributesClass of the pvc",
+			Cell: func(c claim, _ time.Time) any { return orUnset(c.Spec.VolumeAttributesClassName) }},
+		kind.AgeColumn[claim](),
+		{Name: "VolumeMode", Priority: 1, Description: spec["volumeMode"],
+			Cell: func(c claim, _ time.Time) any { return orUnset(c.Spec.VolumeMode) }},
 	}
 }
 

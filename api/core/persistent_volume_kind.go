@@ -22,8 +22,7 @@ func PersistentVolumeKind() *kind.Kind {
 		Fields: map[string]func(*corev1.PersistentVolume) string{
 			"name": func(pv *corev1.PersistentVolume) string { return pv.Name },
 		},
-		Columns: volumeColumns(),
-		Cells:   volumeCells,
+		Table: volumeTable(),
 		Rules: kind.Rules[*corev1.PersistentVolume]{
 			Create:      func(pv *corev1.PersistentVolume) { PrepareVolume(pv, time.Now()) },
 			Update:      prepareVolumeUpdate,
@@ -43,36 +42,52 @@ func PersistentVolumeKind() *kind.Kind {
 	})
 }
 
-// volumeColumns returns the columns of the table that kubectl prints for volumes.
-func volumeColumns() []metav1.TableColumnDefinition {
+// volumeTable is what kubectl prints of volumes.
+func volumeTable() kind.Columns[*corev1.PersistentVolume] {
+	type volume = *corev1.PersistentVolume
 	spec, status := corev1.PersistentVolumeSpec{}.SwaggerDoc(), corev1.PersistentVolumeStatus{}.SwaggerDoc()
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Capacity", Type: "string", Description: spec["capacity"]},
-		{Name: "Access Modes", Type: "string", Description: spec["accessModes"]},
-		{Name: "Reclaim Policy", Type: "string", Description: spec["persistentVolumeReclaimPolicy"]},
-		{Name: "Status", Type: "string", Description: status["phase"]},
-		{Name: "Claim", Type: "string", Description: spec["claimRef"]},
-		{Name: "StorageClass", Type: "string", Description: "StorageClass of the pv"},
-		{Name: "VolumeAttributesClass", Type: "string", Description: "VolumeAttributesClass of the pv"},
-		{Name: "Reason", Type: "string", Description: status["reason"]},
-		kind.AgeColumn(),
-		{Name: "VolumeMode", Type: "string", Priority: 1, Description: spec["volumeMode"]},
+	return kind.Columns[volume]{
+		kind.NameColumn[volume](),
+		{Name: "Capacity", Description: spec["capacity"],
+			Cell: func(pv volume, _ time.Time) any { return storageOf(pv.Spec.Capacity) }},
+		{Name: "Access Modes", Description: spec["accessModes"],
+			Cell: func(pv volume, _ time.Time) any { return shortModes(pv.Spec.AccessModes) }},
+		{Name: "Reclaim Policy", Description: spec["persistentVolumeReclaimPolicy"],
+			Cell: func(pv volume, _ time.Time) any { return string(pv.Spec.PersistentVolumeReclaimPolicy) }},
+		{Name: "Status", Description: status["phase"],
+			Cell: func(pv volume, _ time.Time) any { return phaseOf(pv, string(pv.Status.Phase)) }},
+		{Name: "Claim", Description: spec["claimRef"],
+			Cell: func(pv volume, _ time.Time) any { return claimOf(pv) }},
+		{Name: "StorageClass", Description: "StorageClass of the pv",
+			Cell: func(pv volume, _ time.Time) any { return volumehelpers.GetPersistentVolumeClass(pv) }},
+		{Name: "VolumeAttributesClass", Description: "VolumeAttributesClass of the pv",
+			Cell: func(pv volume, _ time.Time) any { return orUnset(pv.Spec.VolumeAttributesClassName) }},
+		{Name: "Reason", Description: status["reason"],
+			Cell: func(pv volume, _ time.Time) any { return pv.Status.Reason }},
+		kind.AgeColumn[volume](),
+		{Name: "VolumeMode", Priority: 1, Description: spec["volumeMode"],
+			Cell: func(pv volume, _ time.Time) any { return orUnset(pv.Spec.VolumeMode) }},
 	}
 }
 
-// volumeCells returns one row of that table.
-func volumeCells(pv *corev1.PersistentVolume, now time.Time) []any {
-	size, phase, claim := pv.Spec.Capacity[corev1.ResourceStorage], string(pv.Status.Phase), ""
-	if pv.DeletionTimestamp != nil {
-		phase = "Terminating"
-	}
+// claimOf returns the claim that has the volume, or may have it: "default/data".
+func claimOf(pv *corev1.PersistentVolume) string {
 	if ref := pv.Spec.ClaimRef; ref != nil {
-		claim = ref.Namespace + "/" + ref.Name
+		return ref.Namespace + "/" + ref.Name
 	}
-	return []any{
-		pv.Name, size.String(), shortModes(pv.Spec.AccessModes), string(pv.Spec.PersistentVolumeReclaimPolicy), phase,
-		claim, volumehelpers.GetPersistentVolumeClass(pv), orUnset(pv.Spec.VolumeAttributesClassName), pv.Status.Reason,
-		Age(pv.CreationTimestamp, now), orUnset(pv.Spec.VolumeMode),
+	return ""
+}
+
+// storageOf returns how large a volume is.
+func storageOf(amounts corev1.ResourceList) string {
+	size := amounts[corev1.ResourceStorage]
+	return size.String()
+}
+
+// phaseOf returns the phase of a volume or a claim, unless it is being deleted.
+func phaseOf(obj metav1.Object, phase string) string {
+	if obj.GetDeletionTimestamp() != nil {
+		return "Terminating"
 	}
+	return phase
 }

@@ -114,11 +114,18 @@ func TestVolumesThatAreRefused(t *testing.T) {
 		change func(*volume)
 		want   string
 	}{
-		"none":                           {func(*volume) {}, ""},
-		"no source":                      {func(pv *volume) { pv.Spec.HostPath = nil }, "spec"},
-		"two sources":                    {func(pv *volume) { pv.Spec.NFS = &corev1.NFSVolumeSource{Server: "a", Path: "/"} }, "spec.nfs"},
-		"a local one for no node":        {local, "spec.nodeAffinity"},
-		"a driver's":                     {func(pv *volume) { pv.Spec.HostPath, pv.Spec.CSI = nil, &corev1.CSIPersistentVolumeSource{} }, "spec.csi"},
+		"none":                    {func(*volume) {}, ""},
+		"no source":               {func(pv *volume) { pv.Spec.HostPath = nil }, "spec"},
+		"two sources":             {func(pv *volume) { pv.Spec.NFS = &corev1.NFSVolumeSource{Server: "a", Path: "/"} }, "spec.nfs"},
+		"a local one for no node": {local, "spec.nodeAffinity"},
+		"a driver's, which is not named": {func(pv *volume) {
+			pv.Spec.HostPath, pv.Spec.CSI = nil, &corev1.CSIPersistentVolumeSource{VolumeHandle: "fs-1"}
+		}, "spec.csi.driver"},
+		"a driver's, without a handle": {
+			func(pv *volume) { pv.Spec.HostPath, pv.Spec.CSI = nil, &corev1.CSIPersistentVolumeSource{Driver: "d"} },
+			"spec.csi.volumeHandle",
+		},
+		"a driver's and a directory":     {func(pv *volume) { pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "fs-1"} }, "spec.csi"},
 		"one that is recycled":           {func(pv *volume) { pv.Spec.PersistentVolumeReclaimPolicy = "Recycle" }, "spec.persistentVolumeReclaimPolicy"},
 		"options of a mount that is not": {func(pv *volume) { pv.Spec.MountOptions = []string{"ro"} }, "spec.mountOptions"},
 		"one that leads out":             {func(pv *volume) { pv.Spec.HostPath.Path = "/a/../../b" }, "spec.hostPath.path"},
@@ -146,19 +153,19 @@ func TestVolumesThatAreRefused(t *testing.T) {
 
 func TestTablesOfClaimsAndVolumes(t *testing.T) {
 	claim := someClaim()
-	if got := fmt.Sprint(claimCells(claim, time.Time{})); got != "[data Pending     <unset> <unknown> Filesystem]" {
+	if got := fmt.Sprint(claimTable().Cells(claim, time.Time{})); got != "[data Pending     <unset> <unknown> Filesystem]" {
 		t.Error(got)
 	}
 	claim.Spec.VolumeName, claim.Spec.StorageClassName, claim.Status.Phase = "pv", ptr.To("local"), corev1.ClaimBound
 	claim.Status.AccessModes = claim.Spec.AccessModes
 	claim.Status.Capacity = claim.Spec.Resources.Requests
-	if got := fmt.Sprint(claimCells(claim, time.Time{})); got != "[data Bound pv 1Gi RWO local <unset> <unknown> Filesystem]" {
+	if got := fmt.Sprint(claimTable().Cells(claim, time.Time{})); got != "[data Bound pv 1Gi RWO local <unset> <unknown> Filesystem]" {
 		t.Error(got)
 	}
 	pv := someVolume(func(pv *corev1.PersistentVolume) {
 		pv.Spec.ClaimRef, pv.Spec.StorageClassName = ptr.To(ClaimReference(claim)), "local"
 	})
-	if got := fmt.Sprint(volumeCells(pv, time.Time{})); got != "[pv 1Gi RWO,ROX Retain Pending default/data local <unset>  <unknown> Filesystem]" {
+	if got := fmt.Sprint(volumeTable().Cells(pv, time.Time{})); got != "[pv 1Gi RWO,ROX Retain Pending default/data local <unset>  <unknown> Filesystem]" {
 		t.Error(got)
 	}
 }

@@ -116,7 +116,10 @@ status: {phase: Running}`)
 }
 
 func TestDefaultsOfRareFields(t *testing.T) {
-	pod := podOf(t, `spec: {terminationGracePeriodSeconds: -5, containers: [{name: c, env: [{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]}`)
+	pod := podOf(
+		t,
+		`spec: {terminationGracePeriodSeconds: -5, containers: [{name: c, env: [{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]}`,
+	)
 	template := corev1.PodTemplateSpec{Spec: *pod.Spec.DeepCopy()}
 	SetPodDefaults(pod)
 	if g := *pod.Spec.TerminationGracePeriodSeconds; g != 1 {
@@ -149,7 +152,10 @@ func TestLimitsAreRequestsToo(t *testing.T) {
 
 func TestAWholePodAsksForWhatItsContainersDo(t *testing.T) {
 	for _, tc := range []struct{ name, spec, requests, limits string }{
-		{"for its limits where they ask for nothing", `{resources: {limits: {cpu: 1, memory: 1Gi}}, containers: [{}]}`, `{cpu: 1, memory: 1Gi}`, `{cpu: 1, memory: 1Gi}`},
+		{
+			"for its limits where they ask for nothing", `{resources: {limits: {cpu: 1, memory: 1Gi}}, containers: [{}]}`,
+			`{cpu: 1, memory: 1Gi}`, `{cpu: 1, memory: 1Gi}`,
+		},
 		{"for what they ask for together", `{resources: {limits: {cpu: 4, memory: 1Gi}}, containers: [{resources: {requests: {cpu: 1}}}, {resources: {limits: {cpu: 2}}}]}`,
 			`{cpu: 3, memory: 1Gi}`, `{cpu: 4, memory: 1Gi}`},
 		{"for what it says", `{resources: {requests: {cpu: 4}}, containers: [{resources: {requests: {cpu: 1, memory: 1Mi}}}]}`, `{cpu: 4, memory: 1Mi}`, ``},
@@ -173,7 +179,10 @@ func TestQualityOfService(t *testing.T) {
 	}{
 		{"nothing asked for", `[{name: a}]`, corev1.PodQOSBestEffort},
 		{"other resources do not count", `[{name: a, resources: {limits: {ephemeral-storage: 1Gi}}}]`, corev1.PodQOSBestEffort},
-		{"all of it limited to what is asked for", `[{name: a, resources: {limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 1, memory: 1Gi}}}]`, corev1.PodQOSGuaranteed},
+		{
+			"all of it limited to what is asked for",
+			`[{name: a, resources: {limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 1, memory: 1Gi}}}]`, corev1.PodQOSGuaranteed,
+		},
 		{"only one of two", `[{name: a, resources: {limits: {cpu: 1}}}]`, corev1.PodQOSBurstable},
 		{"asked for less than the limit", `[{name: a, resources: {limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}}]`, corev1.PodQOSBurstable},
 		{"one container of two", `[{name: a, resources: {limits: {cpu: 1, memory: 1Gi}}}, {name: b}]`, corev1.PodQOSBurstable},

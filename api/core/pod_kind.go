@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/jobd/jobd/api/kind"
 )
@@ -19,13 +20,12 @@ func PodKind() *kind.Kind {
 		Namespaced: true,
 		Default:    SetPodDefaults,
 		Fields:     podFields(),
-		Columns:    podColumns(),
-		Cells:      podCells,
+		Table:      podTable(),
 		Rules: kind.Rules[*corev1.Pod]{
 			Create:      func(pod *corev1.Pod) { PreparePod(pod, time.Now()) },
 			Update:      preparePodUpdate,
-			Check:       ValidatePod,
-			CheckUpdate: validatePodUpdate,
+			Check:       func(pod *corev1.Pod) field.ErrorList { return append(ValidatePod(pod), checkPodSize(pod)...) },
+			CheckUpdate: andGrowth(validatePodUpdate),
 			Warn:        podWarnings,
 			Grace:       podGrace,
 			Reset:       kind.Path("status"),
@@ -33,12 +33,12 @@ func PodKind() *kind.Kind {
 		Subresources: map[string]kind.Rules[*corev1.Pod]{
 			"ephemeralcontainers": {
 				Update:      prepareEphemeralContainersUpdate,
-				CheckUpdate: validateEphemeralContainersUpdate,
+				CheckUpdate: andGrowth(validateEphemeralContainersUpdate),
 				Reset:       exceptEphemeralContainers(),
 			},
 			"resize": {
 				Update:      preparePodResize,
-				CheckUpdate: validatePodResize,
+				CheckUpdate: andGrowth(validatePodResize),
 			},
 			"status": {
 				Update:      preparePodStatusUpdate,
@@ -48,4 +48,9 @@ func PodKind() *kind.Kind {
 			},
 		},
 	})
+}
+
+// andGrowth returns the rule, and that of the size of pods.
+func andGrowth(rule func(pod, old *corev1.Pod) field.ErrorList) func(pod, old *corev1.Pod) field.ErrorList {
+	return func(pod, old *corev1.Pod) field.ErrorList { return append(rule(pod, old), checkPodGrowth(pod, old)...) }
 }

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateNodeConstraintsUpdate checks what a pod with scheduling gates newly asks of its node (KEP-3838). Whoever opens the gates may
-// narrow down where the pod runs, and not undo what its author has asked for.
+// validateNodeConstraintsUpdate checks what a pod with scheduling gates newly asks of its node (KEP-3838). Whoever opens
+// the gates may narrow down where the pod runs, and not undo what its author has asked for.
 func validateNodeConstraintsUpdate(now, old *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	selector := path.Child("nodeSelector")

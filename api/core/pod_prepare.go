@@ -36,6 +36,7 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 		pod.CreationTimestamp = metav1.NewTime(now.Truncate(time.Second))
 	}
 	pod.Generation = 1
+	delete(pod.Annotations, PausedForAnnotation)
 
 	spec := &pod.Spec
 	setDefault(&spec.ServiceAccountName, DefaultServiceAccount)
@@ -106,6 +107,7 @@ func TolerateUnreadyNode(spec *corev1.PodSpec) {
 func preparePodUpdate(pod, old *corev1.Pod) {
 	TolerateUnreadyNode(&pod.Spec)
 	pod.Status = old.Status
+	keepPausedFor(pod, old)
 	countGeneration(pod, old)
 }
 
@@ -126,6 +128,7 @@ func preparePodStatusUpdate(pod, old *corev1.Pod) {
 	pod.OwnerReferences = old.OwnerReferences
 	setDefault(&pod.Status.QOSClass, old.Status.QOSClass)
 	keepScheduled(&pod.Status, old)
+	keepPausedFor(pod, old)
 }
 
 // keepScheduled keeps the PodScheduled condition of a Pod that names its node: only jobd may say whether it is bound.
@@ -158,7 +161,7 @@ func podGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
 		period = *pod.Spec.TerminationGracePeriodSeconds
 	}
-	if !podspec.Bound(pod) || PodEnded(pod) {
+	if !podspec.Bound(pod) || podspec.Ended(pod) {
 		period = 0
 	}
 	if period < 0 {
@@ -166,11 +169,6 @@ func podGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
 	}
 	options.GracePeriodSeconds = &period
 	return true
-}
-
-// PodEnded reports whether the Pod's phase is one that never changes again.
-func PodEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // builtinPriority returns the priority of the two classes that exist without an object.

@@ -37,21 +37,46 @@ func TestResizeOfAPod(t *testing.T) {
 		"of a sidecar":                     {change: func(p *corev1.Pod) { set(&p.Spec.InitContainers[1].Resources.Requests, memory, "1Mi") }},
 		"of an init container":             {change: func(p *corev1.Pod) { set(&p.Spec.InitContainers[0].Resources.Requests, memory, "1Mi") }},
 		"what is no resource is as it was": {change: func(p *corev1.Pod) { p.Spec.Containers[0].Image, p.Spec.NodeName, p.Labels = "x", "n", nil }},
-		"a request above the limit":        {change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Requests, cpu, "5") }, want: "spec.containers[0].resources.requests: Invalid value: \"5\": must be less than or equal to cpu limit of 200m"},
-		"a request is removed":             {change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Requests, cpu, "") }, want: "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed"},
-		"a limit is removed":               {change: func(p *corev1.Pod) { set(&p.Spec.InitContainers[1].Resources.Limits, memory, "") }, want: "spec.initContainers[1].resources.limits: Forbidden: resource limits cannot be removed"},
-		"another resource":                 {change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Limits, "ephemeral-storage", "1Gi") }, want: "spec: Forbidden: only cpu and memory resources are mutable"},
-		"another resource of a sidecar":    {change: func(p *corev1.Pod) { set(&p.Spec.InitContainers[1].Resources.Limits, "ephemeral-storage", "1Gi") }, want: "spec.initContainers[1]: Forbidden: only cpu and memory resources for init or sidecar containers are mutable"},
+		"a request above the limit": {
+			change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Requests, cpu, "5") },
+			want:   "spec.containers[0].resources.requests: Invalid value: \"5\": must be less than or equal to cpu limit of 200m",
+		},
+		"a request is removed": {
+			change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Requests, cpu, "") },
+			want:   "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed",
+		},
+		"a limit is removed": {
+			change: func(p *corev1.Pod) { set(&p.Spec.InitContainers[1].Resources.Limits, memory, "") },
+			want:   "spec.initContainers[1].resources.limits: Forbidden: resource limits cannot be removed",
+		},
+		"another resource": {
+			change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Limits, "ephemeral-storage", "1Gi") },
+			want:   "spec: Forbidden: only cpu and memory resources are mutable",
+		},
+		"another resource of a sidecar": {
+			change: func(p *corev1.Pod) { set(&p.Spec.InitContainers[1].Resources.Limits, "ephemeral-storage", "1Gi") },
+			want:   "spec.initContainers[1]: Forbidden: only cpu and memory resources for init or sidecar containers are mutable",
+		},
 		"the policy": {change: func(p *corev1.Pod) {
 			p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: cpu, RestartPolicy: corev1.NotRequired}}
 		}, want: "spec: Forbidden: only cpu and memory resources are mutable"},
-		"another class": {change: func(p *corev1.Pod) { guarantee(p.Spec.Containers); guarantee(p.Spec.InitContainers) }, want: `spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing`},
+		"another class": {
+			change: func(p *corev1.Pod) { guarantee(p.Spec.Containers); guarantee(p.Spec.InitContainers) },
+			want:   `spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing`,
+		},
 		"a container more": {change: func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d", Image: "x"})
 		}, want: "spec.containers: Forbidden: containers may not be added or removed on resize"},
-		"a container renamed":           {change: func(p *corev1.Pod) { p.Spec.InitContainers[1].Name = "x" }, want: "spec.initContainers[1].name: Forbidden: initContainers may not be renamed or reordered on resize"},
-		"those of the whole pod":        {spec: `resources: {limits: {cpu: 2}}`, change: func(p *corev1.Pod) { set(&p.Spec.Resources.Limits, cpu, "3") }},
-		"a limit of the whole pod goes": {spec: `resources: {limits: {cpu: 2, memory: 1Gi}}`, change: func(p *corev1.Pod) { set(&p.Spec.Resources.Limits, memory, "") }, want: "spec.resources.limits: Forbidden: pod-level resource limits cannot be removed"},
+		"a container renamed": {
+			change: func(p *corev1.Pod) { p.Spec.InitContainers[1].Name = "x" },
+			want:   "spec.initContainers[1].name: Forbidden: initContainers may not be renamed or reordered on resize",
+		},
+		"those of the whole pod": {spec: `resources: {limits: {cpu: 2}}`, change: func(p *corev1.Pod) { set(&p.Spec.Resources.Limits, cpu, "3") }},
+		"a limit of the whole pod goes": {
+			spec:   `resources: {limits: {cpu: 2, memory: 1Gi}}`,
+			change: func(p *corev1.Pod) { set(&p.Spec.Resources.Limits, memory, "") },
+			want:   "spec.resources.limits: Forbidden: pod-level resource limits cannot be removed",
+		},
 		"huge pages of the whole pod": {spec: `resources: {limits: {cpu: 2, hugepages-2Mi: 2Mi}}`, change: func(p *corev1.Pod) {
 			set(&p.Spec.Resources.Limits, "hugepages-2Mi", "4Mi")
 			set(&p.Spec.Resources.Requests, "hugepages-2Mi", "4Mi")
@@ -61,7 +86,10 @@ func TestResizeOfAPod(t *testing.T) {
 			p.Spec.Resources = &corev1.ResourceRequirements{}
 			set(&p.Spec.Resources.Limits, cpu, "3")
 		}, want: "spec.resources: Forbidden: pod-level resources cannot be added to a pod that is bound to a node"},
-		"a pod for Windows": {spec: `os: {name: windows}`, change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Limits, cpu, "1") }, want: ": Forbidden: windows pods cannot be resized"},
+		"a pod for Windows": {
+			spec: `os: {name: windows}`, change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Limits, cpu, "1") },
+			want: ": Forbidden: windows pods cannot be resized",
+		},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			pod := podOf(t, `{metadata: {name: p, namespace: default, resourceVersion: "7", labels: {a: b}}, spec: {`+tc.spec+`

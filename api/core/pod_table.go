@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,40 +15,37 @@ import (
 
 const none = "<none>"
 
-// podColumns returns the columns of the table that kubectl prints for Pods; columns of priority 1 are shown with -o
-// wide.
-func podColumns() []metav1.TableColumnDefinition {
+// podRow is what kubectl's table shows of a Pod.
+type podRow struct {
+	*corev1.Pod
+	podSummary
+}
+
+// podTable is what kubectl prints of Pods. Three of the cells follow from one look at the containers.
+func podTable() kind.Summarized[*corev1.Pod, podRow] {
 	spec, status := corev1.PodSpec{}.SwaggerDoc(), corev1.PodStatus{}.SwaggerDoc()
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Ready", Type: "string",
-			Description: "The aggregate readiness state of this pod for accepting traffic."},
-		{Name: "Status", Type: "string", Description: "The aggregate status of the containers in this pod."},
-		{Name: "Restarts", Type: "string",
-			Description: "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."},
-		kind.AgeColumn(),
-		{Name: "IP", Type: "string", Priority: 1, Description: status["podIP"]},
-		{Name: "Node", Type: "string", Priority: 1, Description: spec["nodeName"]},
-		{Name: "Nominated Node", Type: "string", Priority: 1, Description: status["nominatedNodeName"]},
-		{Name: "Readiness Gates", Type: "string", Priority: 1, Description: spec["readinessGates"]},
+	return kind.Summarized[*corev1.Pod, podRow]{
+		Summary: func(pod *corev1.Pod) podRow { return podRow{pod, summarize(pod)} },
+		Columns: kind.Columns[podRow]{
+			kind.NameColumn[podRow](),
+			{Name: "Ready", Description: "The aggregate readiness state of this pod for accepting traffic.",
+				Cell: func(r podRow, _ time.Time) any { return fmt.Sprintf("%d/%d", r.ready, r.containers) }},
+			{Name: "Status", Description: "The aggregate status of the containers in this pod.",
+				Cell: func(r podRow, _ time.Time) any { return r.word }},
+			{Name: "Restarts",
+				Description: "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
+				Cell:        func(r podRow, now time.Time) any { return r.restarted(now) }},
+			kind.AgeColumn[podRow](),
+			{Name: "IP", Priority: 1, Description: status["podIP"],
+				Cell: func(r podRow, _ time.Time) any { return cmp.Or(podIP(r.Pod), none) }},
+			{Name: "Node", Priority: 1, Description: spec["nodeName"],
+				Cell: func(r podRow, _ time.Time) any { return cmp.Or(r.Spec.NodeName, none) }},
+			{Name: "Nominated Node", Priority: 1, Description: status["nominatedNodeName"],
+				Cell: func(r podRow, _ time.Time) any { return cmp.Or(r.Status.NominatedNodeName, none) }},
+			{Name: "Readiness Gates", Priority: 1, Description: spec["readinessGates"],
+				Cell: func(r podRow, _ time.Time) any { return readinessGates(r.Pod) }},
+		},
 	}
-}
-
-// podCells returns one row of that table.
-func podCells(pod *corev1.Pod, now time.Time) []any {
-	s := summarize(pod)
-	return []any{
-		pod.Name, fmt.Sprintf("%d/%d", s.ready, s.containers), s.word, s.restarted(now),
-		Age(pod.CreationTimestamp, now),
-		orNone(podIP(pod)), orNone(pod.Spec.NodeName), orNone(pod.Status.NominatedNodeName), readinessGates(pod),
-	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return none
-	}
-	return s
 }
 
 func readinessGates(pod *corev1.Pod) string {
@@ -85,7 +83,7 @@ func (s podSummary) restarted(now time.Time) string {
 	if s.restarts == 0 || s.lastRestart.IsZero() {
 		return n
 	}
-	return fmt.Sprintf("%s (%s ago)", n, Age(metav1.NewTime(s.lastRestart), now))
+	return fmt.Sprintf("%s (%s ago)", n, kind.Age(metav1.NewTime(s.lastRestart), now))
 }
 
 // count adds the restarts of a container.
@@ -125,7 +123,7 @@ func summarize(pod *corev1.Pod) podSummary {
 		switch {
 		case pod.Status.Reason == "NodeLost":
 			s.word = "Unknown"
-		case !PodEnded(pod):
+		case !podspec.Ended(pod):
 			s.word = "Terminating"
 		}
 	}

@@ -17,6 +17,9 @@ import (
 // While a pod has gates, what it asks of its node may become narrower.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	if pod.Annotations[SignalAnnotation] != old.Annotations[SignalAnnotation] {
+		errs = append(errs, validateSignal(pod.Annotations, field.NewPath("metadata", "annotations"))...)
+	}
 	path := field.NewPath("spec")
 	for _, list := range []struct {
 		name     string

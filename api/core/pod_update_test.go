@@ -12,7 +12,10 @@ import (
 
 func preparedPod(t *testing.T) *corev1.Pod {
 	t.Helper()
-	pod := podOf(t, `{metadata: {name: p, namespace: default, resourceVersion: "7"}, spec: {restartPolicy: OnFailure, schedulingGates: [{name: a/b}], initContainers: [{name: i, image: i}], containers: [{name: c, image: i}]}}`)
+	pod := podOf(
+		t,
+		`{metadata: {name: p, namespace: default, resourceVersion: "7"}, spec: {restartPolicy: OnFailure, schedulingGates: [{name: a/b}], initContainers: [{name: i, image: i}], containers: [{name: c, image: i}]}}`,
+	)
 	SetPodDefaults(pod)
 	PreparePod(pod, someTime)
 	if errs := ValidatePod(pod); len(errs) > 0 {
@@ -30,7 +33,10 @@ func TestWhatOfAPodMayChange(t *testing.T) {
 		{"nothing", func(*corev1.Pod) {}, ""},
 		{"labels and annotations", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, ""},
 		{"a deadline is set", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(5)) }, ""},
-		{"a deadline is not negative", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(-5)) }, "spec.activeDeadlineSeconds: Invalid value: -5: must be between 0 and 2147483647, inclusive"},
+		{
+			"a deadline is not negative", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(-5)) },
+			"spec.activeDeadlineSeconds: Invalid value: -5: must be between 0 and 2147483647, inclusive",
+		},
 		{"a toleration is added", func(p *corev1.Pod) {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
 		}, ""},
@@ -38,17 +44,29 @@ func TestWhatOfAPodMayChange(t *testing.T) {
 			p.Spec.Tolerations = slices.Clone(p.Spec.Tolerations)
 			p.Spec.Tolerations[0].TolerationSeconds = ptr.To[int64](1000)
 		}, ""},
-		{"a toleration is not taken away", func(p *corev1.Pod) { p.Spec.Tolerations = p.Spec.Tolerations[1:] }, "spec.tolerations: Forbidden: existing toleration"},
+		{
+			"a toleration is not taken away", func(p *corev1.Pod) { p.Spec.Tolerations = p.Spec.Tolerations[1:] },
+			"spec.tolerations: Forbidden: existing toleration",
+		},
 		{"a gate is taken away", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }, ""},
 		{"a gate is not added", func(p *corev1.Pod) {
 			p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "c/d"})
 		}, "spec.schedulingGates[1]: Forbidden: only deletion is allowed, but found new scheduling gate 'c/d'"},
-		{"a command is not changed", func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"x"} }, "spec: Forbidden: pod updates may not change fields other than"},
+		{
+			"a command is not changed", func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"x"} },
+			"spec: Forbidden: pod updates may not change fields other than",
+		},
 		{"an image is changed", func(p *corev1.Pod) { p.Spec.Containers[0].Image, p.Spec.InitContainers[0].Image = "j", "k" }, ""},
 		{"but not taken away", func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "" }, "spec.initContainers[0].image: Required value"},
-		{"nor a container added", func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, p.Spec.Containers[0]) }, "spec.containers: Forbidden: pod updates may not add or remove containers"},
+		{
+			"nor a container added", func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, p.Spec.Containers[0]) },
+			"spec.containers: Forbidden: pod updates may not add or remove containers",
+		},
 		{"nor its node", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, "spec: Forbidden: pod updates may not change fields other than"},
-		{"nor its grace period", func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(1)) }, "spec: Forbidden: pod updates may not change fields other than"},
+		{
+			"nor its grace period", func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(1)) },
+			"spec: Forbidden: pod updates may not change fields other than",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			old := preparedPod(t)
@@ -206,11 +224,24 @@ func TestAStatusUpdateForgetsNoContainer(t *testing.T) {
 		now  []corev1.ContainerStatus
 		want string
 	}{
-		"the same":         {[]corev1.ContainerStatus{{Name: "c", RestartCount: 2, State: running, Ready: true}}, "[]"},
-		"other attempts":   {[]corev1.ContainerStatus{{Name: "c", RestartCount: 9, State: running}}, "[status.containerStatuses[0].restartCount: Forbidden: only jobd may change how often a container was started]"},
-		"none any more":    {nil, "[status.containerStatuses[0].state: Forbidden: only jobd may say that a container does not run any more status.containerStatuses[0].restartCount: Forbidden: only jobd may change how often a container was started]"},
-		"it ended":         {[]corev1.ContainerStatus{{Name: "c", RestartCount: 2}}, "[status.containerStatuses[0].state: Forbidden: only jobd may say that a container does not run any more]"},
-		"one that is new":  {[]corev1.ContainerStatus{{Name: "c", RestartCount: 2, State: running}, {Name: "d", RestartCount: 1}}, "[status.containerStatuses[1].restartCount: Forbidden: only jobd may change how often a container was started]"},
+		"the same": {[]corev1.ContainerStatus{{Name: "c", RestartCount: 2, State: running, Ready: true}}, "[]"},
+		"other attempts": {
+			[]corev1.ContainerStatus{{Name: "c", RestartCount: 9, State: running}},
+			"[status.containerStatuses[0].restartCount: Forbidden: only jobd may change how often a container was started]",
+		},
+		"none any more": {
+			nil,
+			"[status.containerStatuses[0].state: Forbidden: only jobd may say that a container does not run any more " +
+				"status.containerStatuses[0].restartCount: Forbidden: only jobd may change how often a container was started]",
+		},
+		"it ended": {
+			[]corev1.ContainerStatus{{Name: "c", RestartCount: 2}},
+			"[status.containerStatuses[0].state: Forbidden: only jobd may say that a container does not run any more]",
+		},
+		"one that is new": {
+			[]corev1.ContainerStatus{{Name: "c", RestartCount: 2, State: running}, {Name: "d", RestartCount: 1}},
+			"[status.containerStatuses[1].restartCount: Forbidden: only jobd may change how often a container was started]",
+		},
 		"one in its place": {[]corev1.ContainerStatus{{Name: "d"}, {Name: "c", RestartCount: 2, State: running}}, "[]"},
 	} {
 		pod := old.DeepCopy()

@@ -22,6 +22,7 @@ func ValidatePod(pod *corev1.Pod) field.ErrorList {
 	errs = append(errs, validateAppArmorAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"),
 		&pod.Spec, field.NewPath("spec"))...)
 	errs = append(errs, validateKeepFiles(pod.Annotations, &pod.Spec, field.NewPath("metadata", "annotations"))...)
+	errs = append(errs, validateSignal(pod.Annotations, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, validatePodSpec(&pod.Spec, field.NewPath("spec"))...)
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "cannot be set on create"))
@@ -37,6 +38,7 @@ func ValidatePodTemplateSpec(template *corev1.PodTemplateSpec, path *field.Path)
 	errs = append(errs, validateAppArmorAnnotations(template.Annotations, path.Child("annotations"), &template.Spec,
 		path.Child("spec"))...)
 	errs = append(errs, validateKeepFiles(template.Annotations, &template.Spec, path.Child("annotations"))...)
+	errs = append(errs, validateSignal(template.Annotations, path.Child("annotations"))...)
 	errs = append(errs, validatePodSpec(&template.Spec, path.Child("spec"))...)
 	if len(template.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"),
@@ -52,6 +54,8 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs = append(errs, pod.containers(path.Child("containers"))...)
 	errs = append(errs, pod.initContainers(path.Child("initContainers"))...)
 	errs = append(errs, pod.ephemeralContainers(path.Child("ephemeralContainers"))...)
+	errs = append(errs, boundContainers(spec, path)...)
+	errs = append(errs, boundMounts(spec, path)...)
 	errs = append(errs, validatePodResources(spec, path.Child("resources"))...)
 	errs = append(errs, requiredOneOf(path.Child("restartPolicy"), spec.RestartPolicy,
 		[]corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure,

@@ -19,10 +19,22 @@ func TestPodSpecIsValidatedAsInACluster(t *testing.T) {
 		{"a container needs a name and an image", `containers: [{}]`, `spec.containers[0].name: Required value
 spec.containers[0].image: Required value`},
 		{"a container's name is a DNS label", `containers: [{name: A, image: i}]`, `spec.containers[0].name: Invalid value: "A": ` + label},
-		{"an image has no space around it", `containers: [{name: a, image: " i"}]`, `spec.containers[0].image: Invalid value: " i": must not have leading or trailing whitespace`},
-		{"names are not used twice", `{containers: [{name: a, image: i}], initContainers: [{name: a, image: i}]}`, `spec.initContainers[0].name: Duplicate value: "a"`},
-		{"pull policies are known", `containers: [{name: a, image: i, imagePullPolicy: Often}]`, `spec.containers[0].imagePullPolicy: Unsupported value: "Often": supported values: "Always", "IfNotPresent", "Never"`},
-		{"restart policies are known", `restartPolicy: Maybe`, `spec.restartPolicy: Unsupported value: "Maybe": supported values: "Always", "OnFailure", "Never"`},
+		{
+			"an image has no space around it", `containers: [{name: a, image: " i"}]`,
+			`spec.containers[0].image: Invalid value: " i": must not have leading or trailing whitespace`,
+		},
+		{
+			"names are not used twice", `{containers: [{name: a, image: i}], initContainers: [{name: a, image: i}]}`,
+			`spec.initContainers[0].name: Duplicate value: "a"`,
+		},
+		{
+			"pull policies are known", `containers: [{name: a, image: i, imagePullPolicy: Often}]`,
+			`spec.containers[0].imagePullPolicy: Unsupported value: "Often": supported values: "Always", "IfNotPresent", "Never"`,
+		},
+		{
+			"restart policies are known", `restartPolicy: Maybe`,
+			`spec.restartPolicy: Unsupported value: "Maybe": supported values: "Always", "OnFailure", "Never"`,
+		},
 		{"rules for restarts need a policy to fall back on", `containers: [{name: a, image: i, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}]`,
 			`spec.containers[0].restartPolicy: Required value: must specify restartPolicy when restart rules are used`},
 		{"rules for restarts name an action and exit codes", `initContainers: [{name: a, image: i, restartPolicy: Never, restartPolicyRules: [{action: Stop, exitCodes: {operator: Is}}, {action: RestartAllContainers}]}]`,
@@ -33,7 +45,10 @@ spec.initContainers[0].restartPolicyRules[1].exitCodes: Required value: must be 
 			`spec.containers[0].securityContext.appArmorProfile.localhostProfile: Required value: must be set when AppArmor type is Localhost
 spec.containers[1].securityContext.appArmorProfile.localhostProfile: Invalid value: "x": can only be set when AppArmor type is Localhost
 spec.securityContext.appArmorProfile.type: Unsupported value: "Some": supported values: "Localhost", "RuntimeDefault", "Unconfined"`},
-		{"message policies are known", `containers: [{name: a, image: i, terminationMessagePolicy: Fax}]`, `spec.containers[0].terminationMessagePolicy: Unsupported value: "Fax": supported values: "FallbackToLogsOnError", "File"`},
+		{
+			"message policies are known", `containers: [{name: a, image: i, terminationMessagePolicy: Fax}]`,
+			`spec.containers[0].terminationMessagePolicy: Unsupported value: "Fax": supported values: "FallbackToLogsOnError", "File"`,
+		},
 		{"a deadline is positive", `activeDeadlineSeconds: 0`, `spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive`},
 		{"a host name is a DNS label", `hostname: a.b`, `spec.hostname: Invalid value: "a.b": must not contain dots`},
 
@@ -41,7 +56,8 @@ spec.securityContext.appArmorProfile.type: Unsupported value: "Some": supported 
 		{"a variable's name may be odd but has no =", `containers: [{name: a, image: i, env: [{name: "1 b", value: x}, {name: "a=b"}]}]`,
 			`spec.containers[0].env[1].name: Invalid value: "a=b": a valid environment variable name must consist only of printable ASCII characters other than '='`},
 		{"a variable comes from somewhere", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {}}]}]`,
-			"spec.containers[0].env[0].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"},
+			"spec.containers[0].env[0].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, " +
+				"`configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"},
 		{"but from one place only", `containers: [{name: a, image: i, env: [{name: A, value: x, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}]`,
 			"spec.containers[0].env[0].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty"},
 		{"labels and annotations have keys", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {fieldRef: {fieldPath: "metadata.labels['a/b']"}}}, {name: B, valueFrom: {fieldRef: {fieldPath: metadata.labels}}}]}]`,
@@ -76,19 +92,32 @@ spec.containers[0].resources.requests[hugepages-x]: Invalid value: "1": 1 is not
 spec.containers[0].ports[1].name: Duplicate value: "web"
 spec.containers[0].ports[1].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive`},
 		{"in the host's network they are the host's", `{hostNetwork: true, containers: [{name: a, image: i, ports: [{containerPort: 80, hostPort: 81}]}, {name: b, image: i, ports: [{containerPort: 81, hostPort: 81}]}]}`,
-			"spec.containers[0].ports[0].containerPort: Invalid value: 80: must match `hostPort` when `hostNetwork` is true\nspec.containers[1].ports[0].hostPort: Duplicate value: \"TCP//81\""},
+			"spec.containers[0].ports[0].containerPort: Invalid value: 80: must match `hostPort` when `hostNetwork` is " +
+				"true\nspec.containers[1].ports[0].hostPort: Duplicate value: \"TCP//81\""},
 
 		{"volumes have a name of their own", `volumes: [{emptyDir: {}}, {name: a}, {name: a}]`, `spec.volumes[0].name: Required value
 spec.volumes[2].name: Duplicate value: "a"`},
-		{"a volume is one thing", `volumes: [{name: a, emptyDir: {}, hostPath: {path: /x}}]`, `spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type`},
+		{
+			"a volume is one thing", `volumes: [{name: a, emptyDir: {}, hostPath: {path: /x}}]`,
+			`spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type`,
+		},
 		{"a path of the host is given and does not step back", `volumes: [{name: a, hostPath: {path: ""}}, {name: b, hostPath: {path: /a/../b}}, {name: c, hostPath: {path: /x, type: Pipe}}]`,
 			`spec.volumes[0].hostPath.path: Required value
 spec.volumes[1].hostPath.path: Invalid value: "/a/../b": must not contain '..'
 spec.volumes[2].hostPath.type: Unsupported value: "Pipe": supported values: "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"`},
-		{"a volume's size is not negative", `volumes: [{name: a, emptyDir: {sizeLimit: -1}}]`, `spec.volumes[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid resource quantity`},
-		{"a mode of a volume has no set-ID bits", `volumes: [{name: a, emptyDir: {mode: 0o2777}}]`, `spec.volumes[0].emptyDir.mode: Invalid value: 1535: must be a number between 0 and 01777 (octal), both inclusive`},
+		{
+			"a volume's size is not negative", `volumes: [{name: a, emptyDir: {sizeLimit: -1}}]`,
+			`spec.volumes[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid resource quantity`,
+		},
+		{
+			"a mode of a volume has no set-ID bits", `volumes: [{name: a, emptyDir: {mode: 0o2777}}]`,
+			`spec.volumes[0].emptyDir.mode: Invalid value: 1535: must be a number between 0 and 01777 (octal), both inclusive`,
+		},
 		{"an image volume names an image", `volumes: [{name: a, image: {}}]`, `spec.volumes[0].image.reference: Required value`},
-		{"an image volume has a known pull policy", `volumes: [{name: a, image: {reference: i, pullPolicy: Sometimes}}]`, `spec.volumes[0].image.pullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"`},
+		{
+			"an image volume has a known pull policy", `volumes: [{name: a, image: {reference: i, pullPolicy: Sometimes}}]`,
+			`spec.volumes[0].image.pullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"`,
+		},
 		{"an image volume takes no mount options", `volumes: [{name: a, image: {reference: i}}]
 containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /a, bindMountOptions: [noexec]}]}]`, `spec.containers[0].volumeMounts[0].bindMountOptions: Invalid value: ["noexec"]: bindMountOptions may not be used with image volumes`},
 		{"mount options are known ones, each once", `volumes: [{name: a, emptyDir: {}}]
@@ -96,7 +125,10 @@ containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /a, bindMou
 spec.containers[0].volumeMounts[0].bindMountOptions[2]: Duplicate value: "nosuid"`},
 		{"an NFS volume has a server and an absolute path", `volumes: [{name: a, nfs: {path: export}}]`, `spec.volumes[0].nfs.server: Required value
 spec.volumes[0].nfs.path: Invalid value: "export": must be an absolute path`},
-		{"what is mounted exists", `containers: [{name: a, image: i, volumeMounts: [{name: v, mountPath: /a}]}]`, `spec.containers[0].volumeMounts[0].name: Not found: "v"`},
+		{
+			"what is mounted exists", `containers: [{name: a, image: i, volumeMounts: [{name: v, mountPath: /a}]}]`,
+			`spec.containers[0].volumeMounts[0].name: Not found: "v"`,
+		},
 		{"where it is mounted is one place", `{volumes: [{name: v}], containers: [{name: a, image: i, volumeMounts: [{name: v}, {name: v, mountPath: /a}, {name: v, mountPath: /a}]}]}`,
 			`spec.containers[0].volumeMounts[0].mountPath: Required value
 spec.containers[0].volumeMounts[2].mountPath: Invalid value: "/a": must be unique`},
@@ -148,21 +180,34 @@ spec.initContainers[0].livenessProbe: Forbidden: may not be set for init contain
 spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive
 spec.securityContext.fsGroup: Invalid value: -2: must be between 0 and 2147483647, inclusive
 spec.securityContext.supplementalGroups[0]: Invalid value: -1: must be between 0 and 2147483647, inclusive`},
-		{"a seccomp profile names its file", `securityContext: {seccompProfile: {type: Localhost}}`, `spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost`},
+		{
+			"a seccomp profile names its file", `securityContext: {seccompProfile: {type: Localhost}}`,
+			`spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost`,
+		},
 		{"sysctls have names", `securityContext: {sysctls: [{name: "", value: a}, {name: a.b}, {name: a.b}]}`, `spec.securityContext.sysctls[0].name: Required value
 spec.securityContext.sysctls[2].name: Duplicate value: "a.b"`},
-		{"namespaces of processes are either the host's or shared", `{hostPID: true, shareProcessNamespace: true}`, `spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled`},
+		{
+			"namespaces of processes are either the host's or shared", `{hostPID: true, shareProcessNamespace: true}`,
+			`spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled`,
+		},
 		{"a pod with users of its own shares no other namespace with the host", `{hostUsers: false, hostNetwork: true, hostPID: true, hostIPC: true}`,
-			"spec.hostNetwork: Forbidden: when `hostUsers` is false\nspec.HostPID: Forbidden: when `hostUsers` is false\nspec.HostIPC: Forbidden: when `hostUsers` is false"},
+			"spec.hostNetwork: Forbidden: when `hostUsers` is false\nspec.HostPID: Forbidden: when `hostUsers` is " +
+				"false\nspec.HostIPC: Forbidden: when `hostUsers` is false"},
 		{"with the host's users it may", `{hostUsers: true, hostNetwork: true, hostPID: true, hostIPC: true}`, ""},
-		{"all of /proc is for a pod with users of its own", `{hostUsers: false, containers: [{name: a, image: i, securityContext: {procMount: Unmasked}}]}`, ""},
+		{
+			"all of /proc is for a pod with users of its own",
+			`{hostUsers: false, containers: [{name: a, image: i, securityContext: {procMount: Unmasked}}]}`, "",
+		},
 		{"and for no other", `{containers: [{name: a, image: i, securityContext: {procMount: Unmasked}}]}`,
 			"spec.containers[0].securityContext.procMount: Invalid value: \"Unmasked\": `hostUsers` must be false to use `Unmasked`"},
 
 		{"DNS of one's own names a server", `dnsPolicy: None`, "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"},
 		{"servers have addresses", `dnsConfig: {nameservers: [a], searches: [a..b]}`, `spec.dnsConfig.nameservers[0]: Invalid value: "a": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
 spec.dnsConfig.searches[0]: Invalid value: "a..b": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')`},
-		{"aliases have addresses", `hostAliases: [{ip: x, hostnames: [a]}]`, `spec.hostAliases[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`},
+		{
+			"aliases have addresses", `hostAliases: [{ip: x, hostnames: [a]}]`,
+			`spec.hostAliases[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`,
+		},
 		{"gates are not written twice", `schedulingGates: [{name: a/b}, {name: a/b}]`, `spec.schedulingGates[1]: Duplicate value: "a/b"`},
 		{"a scheduling group has a name", `schedulingGroup: {}`, "spec.schedulingGroup.podGroupName: Invalid value: null: must specify one of: `podGroupName`"},
 		{"tolerations make sense", `tolerations: [{key: a, operator: Perhaps}, {operator: Equal}, {key: a, effect: NoSchedule, tolerationSeconds: 1}]`,

@@ -36,6 +36,7 @@ func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
 	for i := range spec.Containers {
 		out = append(out, containerWarnings(&spec.Containers[i], path.Child("containers").Index(i))...)
 	}
+	out = append(out, modesInDecimal(spec, path)...)
 	out = append(out, matchNoPod(spec, path)...)
 	return append(out, warnings(spec, path)...)
 }

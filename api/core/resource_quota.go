@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -177,27 +176,27 @@ func resourceQuotaWarnings(q *corev1.ResourceQuota) (warnings []string) {
 	return warnings
 }
 
-// resourceQuotaColumns returns the columns of the table that kubectl prints for ResourceQuotas.
-func resourceQuotaColumns() []metav1.TableColumnDefinition {
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Request", Type: "string", Description: "What is used and allowed of requests and objects."},
-		{Name: "Limit", Type: "string", Description: "What is used and allowed of limits."},
-		kind.AgeColumn(),
+// resourceQuotaTable is what kubectl prints of ResourceQuotas.
+func resourceQuotaTable() kind.Columns[*corev1.ResourceQuota] {
+	return kind.Columns[*corev1.ResourceQuota]{
+		kind.NameColumn[*corev1.ResourceQuota](),
+		{Name: "Request", Description: "What is used and allowed of requests and objects.",
+			Cell: func(q *corev1.ResourceQuota, _ time.Time) any { return quotaCell(q, false) }},
+		{Name: "Limit", Description: "What is used and allowed of limits.",
+			Cell: func(q *corev1.ResourceQuota, _ time.Time) any { return quotaCell(q, true) }},
+		kind.AgeColumn[*corev1.ResourceQuota](),
 	}
 }
 
-// resourceQuotaCells returns one row of that table.
-func resourceQuotaCells(q *corev1.ResourceQuota, now time.Time) []any {
-	var requests, limits []string
+// quotaCell returns what is used and allowed of limits, or of everything else: "pods: 1/2, services: 0/5".
+func quotaCell(q *corev1.ResourceQuota, limits bool) string {
+	var parts []string
 	for _, name := range sortedKeys(q.Status.Hard) {
-		used, hard := q.Status.Used[name], q.Status.Hard[name]
-		cell := fmt.Sprintf("%s: %s/%s", name, used.String(), hard.String())
-		if strings.HasPrefix(string(name), "limits.") {
-			limits = append(limits, cell)
-		} else {
-			requests = append(requests, cell)
+		if strings.HasPrefix(string(name), "limits.") != limits {
+			continue
 		}
+		used, hard := q.Status.Used[name], q.Status.Hard[name]
+		parts = append(parts, fmt.Sprintf("%s: %s/%s", name, used.String(), hard.String()))
 	}
-	return []any{q.Name, strings.Join(requests, ", "), strings.Join(limits, ", "), Age(q.CreationTimestamp, now)}
+	return strings.Join(parts, ", ")
 }

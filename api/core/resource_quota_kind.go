@@ -8,6 +8,13 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
+// setResourceQuotaDefaults rounds amounts, as those of pods are, so that what is compared with them has the same accuracy.
+func setResourceQuotaDefaults(q *corev1.ResourceQuota) {
+	for _, list := range []corev1.ResourceList{q.Spec.Hard, q.Status.Hard, q.Status.Used} {
+		roundResources(list)
+	}
+}
+
 // ResourceQuotaKind describes v1 ResourceQuotas. The status is written by the store, with what it counts.
 func ResourceQuotaKind() *kind.Kind {
 	return kind.Of[corev1.ResourceQuota, corev1.ResourceQuotaList](kind.Description[*corev1.ResourceQuota]{
@@ -15,8 +22,8 @@ func ResourceQuotaKind() *kind.Kind {
 		Name:         "ResourceQuota",
 		ShortNames:   []string{"quota"},
 		Namespaced:   true,
-		Columns:      resourceQuotaColumns(),
-		Cells:        resourceQuotaCells,
+		Table:        resourceQuotaTable(),
+		Default:      setResourceQuotaDefaults,
 		Rules: kind.Rules[*corev1.ResourceQuota]{
 			Create:      func(q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} },
 			Update:      func(q, old *corev1.ResourceQuota) { q.Status = old.Status },

@@ -11,6 +11,8 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/jobd/jobd/internal/quantity"
 )
 
 func validateResources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
@@ -170,7 +172,7 @@ func isHugePages(name corev1.ResourceName) bool {
 
 // wholePages reports whether an amount of huge pages is a multiple of their size, which their name says.
 func wholePages(name corev1.ResourceName, amount resource.Quantity) bool {
-	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	size, err := quantity.Parse(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	if err != nil || size.Sign() <= 0 || size.MilliValue()%1000 != 0 {
 		return false
 	}

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -113,18 +112,13 @@ func secretFields() map[string]func(*corev1.Secret) string {
 	return map[string]func(*corev1.Secret) string{"type": func(s *corev1.Secret) string { return string(s.Type) }}
 }
 
-// secretColumns returns the columns of the table that kubectl prints for secrets.
-func secretColumns() []metav1.TableColumnDefinition {
+// secretTable is what kubectl prints of secrets.
+func secretTable() kind.Columns[*corev1.Secret] {
 	doc := corev1.Secret{}.SwaggerDoc()
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Type", Type: "string", Description: doc["type"]},
-		{Name: "Data", Type: "string", Description: doc["data"]},
-		kind.AgeColumn(),
+	return kind.Columns[*corev1.Secret]{
+		kind.NameColumn[*corev1.Secret](),
+		{Name: "Type", Description: doc["type"], Cell: func(s *corev1.Secret, _ time.Time) any { return string(s.Type) }},
+		{Name: "Data", Description: doc["data"], Cell: func(s *corev1.Secret, _ time.Time) any { return int64(len(s.Data)) }},
+		kind.AgeColumn[*corev1.Secret](),
 	}
-}
-
-// secretCells returns one row of that table.
-func secretCells(secret *corev1.Secret, now time.Time) []any {
-	return []any{secret.Name, string(secret.Type), int64(len(secret.Data)), Age(secret.CreationTimestamp, now)}
 }

@@ -16,8 +16,7 @@ func SecretKind() *kind.Kind {
 		Namespaced:   true,
 		Default:      setSecretDefaults,
 		Fields:       secretFields(),
-		Columns:      secretColumns(),
-		Cells:        secretCells,
+		Table:        secretTable(),
 		Rules: kind.Rules[*corev1.Secret]{
 			Check:       validateSecret,
 			CheckUpdate: validateSecretUpdate,

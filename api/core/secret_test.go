@@ -38,7 +38,10 @@ func TestSecretHoldsWhatItsTypePromises(t *testing.T) {
 		{"nor do types of the user's own", newSecret("example.com/mine"), "[]"},
 		{"a login without both", newSecret(corev1.SecretTypeBasicAuth), "[data[username]: Required value data[password]: Required value]"},
 		{"a login with a name", newSecret(corev1.SecretTypeBasicAuth, "username", ""), "[]"},
-		{"credentials that are no JSON", newSecret(corev1.SecretTypeDockerConfigJson, ".dockerconfigjson", "{"), `[data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": unexpected end of JSON input]`},
+		{
+			"credentials that are no JSON", newSecret(corev1.SecretTypeDockerConfigJson, ".dockerconfigjson", "{"),
+			`[data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": unexpected end of JSON input]`,
+		},
 		{"credentials that are missing", newSecret(corev1.SecretTypeDockercfg), "[data[.dockercfg]: Required value]"},
 		{"an empty key", newSecret(corev1.SecretTypeSSHAuth, "ssh-privatekey", ""), "[data[ssh-privatekey]: Required value]"},
 		{"a certificate alone", newSecret(corev1.SecretTypeTLS, "tls.crt", "x"), "[data[tls.key]: Required value]"},
@@ -55,7 +58,7 @@ func TestSecretHoldsWhatItsTypePromises(t *testing.T) {
 	if got := secretWarnings(newSecret(corev1.SecretTypeTLS, "tls.crt", "x", "tls.key", "y")); len(got) != 1 {
 		t.Errorf("a key that does not fit: %q", got)
 	}
-	if got := fmt.Sprint(secretCells(newSecret("", "a", "b"), time.Time{})); got != "[a Opaque 1 <unknown>]" {
+	if got := fmt.Sprint(secretTable().Cells(newSecret("", "a", "b"), time.Time{})); got != "[a Opaque 1 <unknown>]" {
 		t.Error(got)
 	}
 }
@@ -64,7 +67,8 @@ func TestWhatStaysOfASecret(t *testing.T) {
 	old := newSecret("", "a", "b")
 	changed := old.DeepCopy()
 	changed.Type = corev1.SecretTypeBasicAuth
-	if got := fmt.Sprint(validateSecretUpdate(changed, old)[0]); !strings.HasPrefix(got, "type: Invalid value") || !strings.HasSuffix(got, "field is immutable") {
+	if got := fmt.Sprint(validateSecretUpdate(changed, old)[0]); !strings.HasPrefix(got, "type: Invalid value") ||
+		!strings.HasSuffix(got, "field is immutable") {
 		t.Error(got)
 	}
 	old.Immutable = ptr.To(true)

@@ -33,7 +33,9 @@ func validateSecurityContext(s *corev1.SecurityContext, path *field.Path, hostUs
 		if ptr.Deref(s.Privileged, false) {
 			errs = append(errs, field.Invalid(path, s, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
 		}
-		if s.Capabilities != nil && slices.ContainsFunc(s.Capabilities.Add, func(c corev1.Capability) bool { return c == "CAP_SYS_ADMIN" || c == "SYS_ADMIN" }) {
+		if s.Capabilities != nil && slices.ContainsFunc(
+			s.Capabilities.Add, func(c corev1.Capability) bool { return c == "CAP_SYS_ADMIN" || c == "SYS_ADMIN" },
+		) {
 			errs = append(errs, field.Invalid(path, s, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
 		}
 	}

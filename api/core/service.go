@@ -81,9 +81,9 @@ func setSessionAffinityDefaults(spec *corev1.ServiceSpec) {
 	}
 }
 
-// PrepareService brings a new Service into the form that is stored. Its addresses and ports of the host were allocated
+// prepareService brings a new Service into the form that is stored. Its addresses and ports of the host were allocated
 // before, by the server.
-func PrepareService(s *corev1.Service) {
+func prepareService(s *corev1.Service) {
 	s.Status = corev1.ServiceStatus{}
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
@@ -253,7 +253,9 @@ func validateServiceSize(s *corev1.Service, had int) field.ErrorList {
 
 // validateServiceUpdate checks a changed Service.
 func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
-	errs := append(validateServiceSize(s, len(old.Spec.Ports)), validation.ValidateObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
+	errs := append(validateServiceSize(s, len(old.Spec.Ports)), validation.ValidateObjectMetaUpdate(
+		&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"),
+	)...)
 	if was, now := old.Spec.ClusterIP, s.Spec.ClusterIP; was != "" && now != "" && was != now {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "clusterIPs").Index(0), s.Spec.ClusterIPs,
 			"may not change once set"))
@@ -261,22 +263,34 @@ func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	return append(errs, validateService(s)...)
 }
 
-// serviceColumns returns the columns of the table that kubectl prints for Services.
-func serviceColumns() []metav1.TableColumnDefinition {
+// serviceTable is what kubectl prints of Services.
+func serviceTable() kind.Columns[*corev1.Service] {
 	doc := corev1.ServiceSpec{}.SwaggerDoc()
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Type", Type: "string", Description: doc["type"]},
-		{Name: "Cluster-IP", Type: "string", Description: doc["clusterIP"]},
-		{Name: "External-IP", Type: "string", Description: doc["externalIPs"]},
-		{Name: "Port(s)", Type: "string", Description: doc["ports"]},
-		kind.AgeColumn(),
-		{Name: "Selector", Type: "string", Priority: 1, Description: doc["selector"]},
+	return kind.Columns[*corev1.Service]{
+		kind.NameColumn[*corev1.Service](),
+		{Name: "Type", Description: doc["type"], Cell: func(s *corev1.Service, _ time.Time) any { return string(s.Spec.Type) }},
+		{Name: "Cluster-IP", Description: doc["clusterIP"],
+			Cell: func(s *corev1.Service, _ time.Time) any { return cmp.Or(s.Spec.ClusterIP, none) }},
+		{Name: "External-IP", Description: doc["externalIPs"], Cell: func(s *corev1.Service, _ time.Time) any { return externalAddress(s) }},
+		{Name: "Port(s)", Description: doc["ports"], Cell: func(s *corev1.Service, _ time.Time) any { return servicePorts(s) }},
+		kind.AgeColumn[*corev1.Service](),
+		{Name: "Selector", Priority: 1, Description: doc["selector"], Cell: func(s *corev1.Service, _ time.Time) any {
+			return cmp.Or(metav1.FormatLabelSelector(metav1.SetAsLabelSelector(s.Spec.Selector)), none)
+		}},
 	}
 }
 
-// serviceCells returns one row of that table.
-func serviceCells(s *corev1.Service, now time.Time) []any {
+func externalAddress(s *corev1.Service) string {
+	switch {
+	case s.Spec.Type == corev1.ServiceTypeExternalName:
+		return s.Spec.ExternalName
+	case s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Spec.ExternalIPs) == 0:
+		return "<pending>"
+	}
+	return cmp.Or(strings.Join(s.Spec.ExternalIPs, ","), none)
+}
+
+func servicePorts(s *corev1.Service) string {
 	var ports []string
 	for _, p := range s.Spec.Ports {
 		shown := fmt.Sprintf("%d/%s", p.Port, p.Protocol)
@@ -285,19 +299,7 @@ func serviceCells(s *corev1.Service, now time.Time) []any {
 		}
 		ports = append(ports, shown)
 	}
-	external := cmp.Or(strings.Join(s.Spec.ExternalIPs, ","), "<none>")
-	switch {
-	case s.Spec.Type == corev1.ServiceTypeExternalName:
-		external = s.Spec.ExternalName
-	case s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Spec.ExternalIPs) == 0:
-		external = "<pending>"
-	}
-	return []any{
-		s.Name, string(s.Spec.Type), cmp.Or(s.Spec.ClusterIP, "<none>"), external,
-		cmp.Or(strings.Join(ports, ","), "<none>"),
-		Age(s.CreationTimestamp, now),
-		cmp.Or(metav1.FormatLabelSelector(metav1.SetAsLabelSelector(s.Spec.Selector)), "<none>"),
-	}
+	return cmp.Or(strings.Join(ports, ","), none)
 }
 
 // NamedPorts returns the ports of a pod's containers that have names, those of sidecars after the others.

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/jobd/jobd/api/kind"
@@ -42,13 +41,11 @@ func ServiceAccountKind() *kind.Kind {
 		Name:         "ServiceAccount",
 		ShortNames:   []string{"sa"},
 		Namespaced:   true,
-		Columns: []metav1.TableColumnDefinition{
-			kind.NameColumn(),
-			{Name: "Secrets", Type: "string", Description: corev1.ServiceAccount{}.SwaggerDoc()["secrets"]},
-			kind.AgeColumn(),
-		},
-		Cells: func(sa *corev1.ServiceAccount, now time.Time) []any {
-			return []any{sa.Name, int64(len(sa.Secrets)), Age(sa.CreationTimestamp, now)}
+		Table: kind.Columns[*corev1.ServiceAccount]{
+			kind.NameColumn[*corev1.ServiceAccount](),
+			{Name: "Secrets", Description: corev1.ServiceAccount{}.SwaggerDoc()["secrets"],
+				Cell: func(sa *corev1.ServiceAccount, _ time.Time) any { return int64(len(sa.Secrets)) }},
+			kind.AgeColumn[*corev1.ServiceAccount](),
 		},
 		Rules: kind.Rules[*corev1.ServiceAccount]{
 			Create:      prepareServiceAccount,

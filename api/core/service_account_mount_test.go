@@ -22,8 +22,14 @@ func TestUseServiceAccount(t *testing.T) {
 		{"what has something there keeps it", `{volumes: [{name: t}], containers: [{name: a, volumeMounts: ` + mount + `}, {name: b}]}`, `{}`, "b", 2, 0},
 		{"nothing is added for nobody", `{volumes: [{name: t}], containers: [{name: a, volumeMounts: ` + mount + `}]}`, `{}`, "", 1, 0},
 		{"a volume that is there already is used", `{volumes: [{name: kube-api-access-abcde}], containers: [{name: a}]}`, `{}`, "a", 1, 0},
-		{"the account's pull secrets", `{containers: [{name: a}]}`, `{automountServiceAccountToken: false, imagePullSecrets: [{name: x}, {name: y}]}`, "", 0, 2},
-		{"the pod's own come first", `{imagePullSecrets: [{name: z}], containers: [{name: a}]}`, `{automountServiceAccountToken: false, imagePullSecrets: [{name: x}, {name: y}]}`, "", 0, 1},
+		{
+			"the account's pull secrets", `{containers: [{name: a}]}`,
+			`{automountServiceAccountToken: false, imagePullSecrets: [{name: x}, {name: y}]}`, "", 0, 2,
+		},
+		{
+			"the pod's own come first", `{imagePullSecrets: [{name: z}], containers: [{name: a}]}`,
+			`{automountServiceAccountToken: false, imagePullSecrets: [{name: x}, {name: y}]}`, "", 0, 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			spec, account := &corev1.PodSpec{}, &corev1.ServiceAccount{}

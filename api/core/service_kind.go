@@ -16,14 +16,13 @@ func ServiceKind() *kind.Kind {
 		ShortNames:   []string{"svc"}, Categories: []string{"all"},
 		Namespaced: true,
 		Default:    SetServiceDefaults,
-		Columns:    serviceColumns(),
-		Cells:      serviceCells,
+		Table:      serviceTable(),
 		Fields: map[string]func(*corev1.Service) string{
 			"spec.clusterIP": func(s *corev1.Service) string { return s.Spec.ClusterIP },
 			"spec.type":      func(s *corev1.Service) string { return string(s.Spec.Type) },
 		},
 		Rules: kind.Rules[*corev1.Service]{
-			Create:      PrepareService,
+			Create:      prepareService,
 			Update:      prepareServiceUpdate,
 			Check:       validateNewService,
 			CheckUpdate: validateServiceUpdate,

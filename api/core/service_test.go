@@ -21,30 +21,68 @@ func TestService(t *testing.T) {
 		{"a port may lead to another one", `{` + at + `selector: {a: b}, ports: [{port: 80, targetPort: 8080}]}`, nil, nil},
 		{"to the same one if none is named", `{clusterIP: None, selector: {a: b}, ports: [{port: 80, targetPort: ""}]}`, nil, nil},
 		{"or it is zero", `{clusterIP: None, selector: {a: b}, ports: [{port: 80, targetPort: 0}]}`, nil, nil},
-		{"but not without an address", `{clusterIP: None, selector: {a: b}, ports: [{port: 80, targetPort: 8080}]}`, nil, []string{"spec.ports[0].targetPort:"}},
+		{
+			"but not without an address", `{clusterIP: None, selector: {a: b}, ports: [{port: 80, targetPort: 8080}]}`, nil,
+			[]string{"spec.ports[0].targetPort:"},
+		},
 		{"a port of the host", `{` + at + `type: NodePort, ports: [{port: 80, nodePort: 30080}]}`, nil, nil},
 		{"which needs an address", `{type: NodePort, selector: {a: b}, ports: [{port: 80}]}`, nil, []string{"spec.type: NodePort"}},
-		{"a port of the host only where the type is that", `{` + at + `ports: [{port: 80, nodePort: 30080}]}`, []string{"spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"}, nil},
-		{"a port of the host comes once", `{` + at + `type: NodePort, ports: [{name: a, port: 80, nodePort: 30080}, {name: b, port: 81, nodePort: 30080}]}`, []string{"spec.ports[1].nodePort: Duplicate"}, nil},
+		{
+			"a port of the host only where the type is that", `{` + at + `ports: [{port: 80, nodePort: 30080}]}`,
+			[]string{"spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"}, nil,
+		},
+		{
+			"a port of the host comes once",
+			`{` + at + `type: NodePort, ports: [{name: a, port: 80, nodePort: 30080}, {name: b, port: 81, nodePort: 30080}]}`,
+			[]string{"spec.ports[1].nodePort: Duplicate"}, nil,
+		},
 		{"there is no load balancer", `{` + at + `type: LoadBalancer, ports: [{port: 80}]}`, nil, []string{"spec.type: there is no load balancer"}},
-		{"so what is only its is named", `{` + at + `loadBalancerSourceRanges: [10.0.0.0/8], healthCheckNodePort: 30001, ports: [{port: 80}]}`, nil, []string{"spec.loadBalancerSourceRanges: has no effect", "spec.healthCheckNodePort: has no effect"}},
-		{"an address is one", `{clusterIP: here, clusterIPs: [here], ports: [{port: 80}]}`, []string{"spec.clusterIPs[0]: Invalid value: \"here\": must be empty, 'None', or a valid IP address"}, nil},
+		{
+			"so what is only its is named",
+			`{` + at + `loadBalancerSourceRanges: [10.0.0.0/8], healthCheckNodePort: 30001, ports: [{port: 80}]}`, nil,
+			[]string{"spec.loadBalancerSourceRanges: has no effect", "spec.healthCheckNodePort: has no effect"},
+		},
+		{
+			"an address is one", `{clusterIP: here, clusterIPs: [here], ports: [{port: 80}]}`,
+			[]string{"spec.clusterIPs[0]: Invalid value: \"here\": must be empty, 'None', or a valid IP address"}, nil,
+		},
 		{"of IPv4", `{clusterIP: "fd00::1", clusterIPs: ["fd00::1"], ports: [{port: 80}]}`, []string{"spec.clusterIPs[0]: Invalid"}, nil},
-		{"of one family", `{` + at + `ipFamilies: [IPv6], ports: [{port: 80}]}`, []string{"spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster"}, nil},
+		{
+			"of one family", `{` + at + `ipFamilies: [IPv6], ports: [{port: 80}]}`,
+			[]string{"spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster"}, nil,
+		},
 		{"of one family at most", `{` + at + `ipFamilyPolicy: RequireDualStack, ports: [{port: 80}]}`, []string{"spec.ipFamilyPolicy: Invalid"}, nil},
 		{"a second family is only a wish", `{` + at + `ipFamilyPolicy: PreferDualStack, ports: [{port: 80}]}`, nil, nil},
-		{"both fields name the same address", `{clusterIP: 10.96.0.5, clusterIPs: [10.96.0.6], ports: [{port: 80}]}`, []string{"spec.clusterIPs: Invalid"}, nil},
+		{
+			"both fields name the same address", `{clusterIP: 10.96.0.5, clusterIPs: [10.96.0.6], ports: [{port: 80}]}`,
+			[]string{"spec.clusterIPs: Invalid"}, nil,
+		},
 		{"an external address", `{` + at + `externalIPs: [192.0.2.1], ports: [{port: 80}]}`, nil, nil},
-		{"not the loopback's", `{` + at + `externalIPs: [127.0.0.1, here], ports: [{port: 80}]}`, []string{"spec.externalIPs[0]: Invalid value: \"127.0.0.1\": may not be in the loopback range", "spec.externalIPs[1]: Invalid"}, nil},
+		{
+			"not the loopback's", `{` + at + `externalIPs: [127.0.0.1, here], ports: [{port: 80}]}`,
+			[]string{"spec.externalIPs[0]: Invalid value: \"127.0.0.1\": may not be in the loopback range", "spec.externalIPs[1]: Invalid"},
+			nil,
+		},
 		{"a client stays", `{` + at + `sessionAffinity: ClientIP, ports: [{port: 80}]}`, nil, nil},
-		{"for a day at most", `{` + at + `sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}, ports: [{port: 80}]}`, []string{"spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 86401: must be greater than 0 and less than 86400"}, nil},
+		{
+			"for a day at most",
+			`{` + at + `sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}, ports: [{port: 80}]}`,
+			[]string{"spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 86401: must be greater than 0 and less than 86400"},
+			nil,
+		},
 		{"by nothing else", `{` + at + `sessionAffinity: Cookie, ports: [{port: 80}]}`, []string{"spec.sessionAffinity: Unsupported"}, nil},
 		{"without a selector, for EndpointSlices of one's own", `{` + at + `ports: [{port: 80}]}`, nil, nil},
 		{"ExternalName is a name", `{type: ExternalName, externalName: example.org}`, nil, nil},
 		{"ExternalName is no address with spaces", `{type: ExternalName, externalName: "a b"}`, []string{"spec.externalName: Invalid"}, nil},
 		{"an unknown type", `{` + at + `type: Other, selector: {a: b}}`, []string{"spec.type: Unsupported"}, []string{"spec.type"}},
-		{"ports of a number have names", `{` + at + `selector: {a: b}, ports: [{port: 1}, {port: 2, name: two}]}`, []string{"spec.ports[0].name: Required"}, nil},
-		{"names of ports differ", `{` + at + `selector: {a: b}, ports: [{port: 1, name: x}, {port: 2, name: x}]}`, []string{"spec.ports[1].name: Duplicate"}, nil},
+		{
+			"ports of a number have names", `{` + at + `selector: {a: b}, ports: [{port: 1}, {port: 2, name: two}]}`,
+			[]string{"spec.ports[0].name: Required"}, nil,
+		},
+		{
+			"names of ports differ", `{` + at + `selector: {a: b}, ports: [{port: 1, name: x}, {port: 2, name: x}]}`,
+			[]string{"spec.ports[1].name: Duplicate"}, nil,
+		},
 		{"a port is below 65536", `{` + at + `selector: {a: b}, ports: [{port: 65536, targetPort: 1}]}`, []string{"spec.ports[0].port: Invalid"}, nil},
 		{"a port comes once", `{` + at + `selector: {a: b}, ports: [{port: 1, name: x}, {port: 1, name: y}]}`, []string{"spec.ports[1]: Duplicate"}, nil},
 	} {
@@ -55,7 +93,7 @@ func TestService(t *testing.T) {
 				t.Fatal(err)
 			}
 			SetServiceDefaults(s)
-			PrepareService(s)
+			prepareService(s)
 			var errs []string
 			for _, e := range validateService(s) {
 				errs = append(errs, e.Error())
@@ -78,8 +116,15 @@ func TestChangedService(t *testing.T) {
 		{"written as it is", was, "10.96.0.5:30080", ""},
 		{"another port of the host", `{type: NodePort, ports: [{port: 80, nodePort: 30081}]}`, "10.96.0.5:30081", ""},
 		{"no longer of the host", `{type: ClusterIP, ports: [{port: 80, nodePort: 30080}]}`, "10.96.0.5:0", ""},
-		{"another address", `{type: NodePort, clusterIP: 10.96.0.6, ports: [{port: 80}]}`, "10.96.0.6:30080", "spec.clusterIPs[0]: Invalid value: [\"10.96.0.6\"]: may not change once set"},
-		{"another address beside the old one", `{type: NodePort, clusterIP: 10.96.0.6, clusterIPs: [10.96.0.5], ports: [{port: 80}]}`, "10.96.0.6:30080", "spec.clusterIPs[0]: Invalid value: [\"10.96.0.6\"]: may not change once set"},
+		{
+			"another address", `{type: NodePort, clusterIP: 10.96.0.6, ports: [{port: 80}]}`, "10.96.0.6:30080",
+			"spec.clusterIPs[0]: Invalid value: [\"10.96.0.6\"]: may not change once set",
+		},
+		{
+			"another address beside the old one",
+			`{type: NodePort, clusterIP: 10.96.0.6, clusterIPs: [10.96.0.5], ports: [{port: 80}]}`, "10.96.0.6:30080",
+			"spec.clusterIPs[0]: Invalid value: [\"10.96.0.6\"]: may not change once set",
+		},
 		{"headless", `{clusterIP: None, ports: [{port: 80}]}`, "None:0", "spec.clusterIPs[0]: Invalid value: [\"None\"]: may not change once set"},
 		{"an alias", `{type: ExternalName, externalName: example.org, ports: [{port: 80}]}`, ":0", ""},
 	} {

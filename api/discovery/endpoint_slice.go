@@ -12,11 +12,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
 )
 
@@ -127,29 +125,14 @@ func EndpointSliceKind() *kind.Kind {
 		Name:         "EndpointSlice",
 		Namespaced:   true,
 		Default:      SetEndpointSliceDefaults,
-		Columns: []metav1.TableColumnDefinition{
-			kind.NameColumn(),
-			{Name: "AddressType", Type: "string", Description: doc["addressType"]},
-			{Name: "Ports", Type: "string", Description: doc["ports"]},
-			{Name: "Endpoints", Type: "string", Description: doc["endpoints"]},
-			kind.AgeColumn(),
-		},
-		Cells: func(slice *discoveryv1.EndpointSlice, now time.Time) []any {
-			var ports, addresses []string
-			for _, p := range slice.Ports {
-				port := "*"
-				if p.Port != nil {
-					port = fmt.Sprint(*p.Port)
-				}
-				ports = append(ports, port)
-			}
-			for _, e := range slice.Endpoints {
-				addresses = append(addresses, e.Addresses...)
-			}
-			return []any{
-				slice.Name, string(slice.AddressType), shorten(ports), shorten(addresses),
-				core.Age(slice.CreationTimestamp, now),
-			}
+		Table: kind.Columns[*discoveryv1.EndpointSlice]{
+			kind.NameColumn[*discoveryv1.EndpointSlice](),
+			{Name: "AddressType", Description: doc["addressType"],
+				Cell: func(slice *discoveryv1.EndpointSlice, _ time.Time) any { return string(slice.AddressType) }},
+			{Name: "Ports", Description: doc["ports"], Cell: func(slice *discoveryv1.EndpointSlice, _ time.Time) any { return ports(slice) }},
+			{Name: "Endpoints", Description: doc["endpoints"],
+				Cell: func(slice *discoveryv1.EndpointSlice, _ time.Time) any { return addresses(slice) }},
+			kind.AgeColumn[*discoveryv1.EndpointSlice](),
 		},
 		Rules: kind.Rules[*discoveryv1.EndpointSlice]{
 			Create:      func(slice *discoveryv1.EndpointSlice) { slice.Generation = 1 },
@@ -158,6 +141,26 @@ func EndpointSliceKind() *kind.Kind {
 			CheckUpdate: validateEndpointSliceUpdate,
 		},
 	})
+}
+
+func ports(slice *discoveryv1.EndpointSlice) string {
+	var all []string
+	for _, p := range slice.Ports {
+		port := "*"
+		if p.Port != nil {
+			port = fmt.Sprint(*p.Port)
+		}
+		all = append(all, port)
+	}
+	return shorten(all)
+}
+
+func addresses(slice *discoveryv1.EndpointSlice) string {
+	var all []string
+	for _, e := range slice.Endpoints {
+		all = append(all, e.Addresses...)
+	}
+	return shorten(all)
 }
 
 // shorten lists the first three.

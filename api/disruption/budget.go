@@ -11,7 +11,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -29,18 +28,15 @@ func Kind() *kind.Kind {
 		Name:         "PodDisruptionBudget",
 		ShortNames:   []string{"pdb"},
 		Namespaced:   true,
-		Columns: []metav1.TableColumnDefinition{
-			kind.NameColumn(),
-			{Name: "Min Available", Type: "string", Description: spec["minAvailable"]},
-			{Name: "Max Unavailable", Type: "string", Description: spec["maxUnavailable"]},
-			{Name: "Allowed Disruptions", Type: "integer", Description: policyv1.PodDisruptionBudgetStatus{}.SwaggerDoc()["disruptionsAllowed"]},
-			kind.AgeColumn(),
-		},
-		Cells: func(b *policyv1.PodDisruptionBudget, now time.Time) []any {
-			return []any{
-				b.Name, orNone(b.Spec.MinAvailable), orNone(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed),
-				core.Age(b.CreationTimestamp, now),
-			}
+		Table: kind.Columns[*policyv1.PodDisruptionBudget]{
+			kind.NameColumn[*policyv1.PodDisruptionBudget](),
+			{Name: "Min Available", Description: spec["minAvailable"],
+				Cell: func(b *policyv1.PodDisruptionBudget, _ time.Time) any { return orNone(b.Spec.MinAvailable) }},
+			{Name: "Max Unavailable", Description: spec["maxUnavailable"],
+				Cell: func(b *policyv1.PodDisruptionBudget, _ time.Time) any { return orNone(b.Spec.MaxUnavailable) }},
+			{Name: "Allowed Disruptions", Type: "integer", Description: policyv1.PodDisruptionBudgetStatus{}.SwaggerDoc()["disruptionsAllowed"],
+				Cell: func(b *policyv1.PodDisruptionBudget, _ time.Time) any { return int64(b.Status.DisruptionsAllowed) }},
+			kind.AgeColumn[*policyv1.PodDisruptionBudget](),
 		},
 		Rules: kind.Rules[*policyv1.PodDisruptionBudget]{
 			Create: func(b *policyv1.PodDisruptionBudget) {

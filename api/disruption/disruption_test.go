@@ -31,8 +31,9 @@ func budget(least, most string) *policyv1.PodDisruptionBudget {
 }
 
 // podsOf makes pods of a word each: "ready", "unready", "deleted" (and ready), with "job:" before it for one of a Job.
-func podsOf(words ...string) map[string]Pod {
+func podsOf(words ...string) *Pods {
 	pods := map[string]Pod{}
+	all := &Pods{Find: func(name string) (Pod, bool) { p, ok := pods[name]; return p, ok }}
 	for i, word := range words {
 		p := Pod{}
 		if rest, ok := strings.CutPrefix(word, "job:"); ok {
@@ -40,8 +41,9 @@ func podsOf(words ...string) map[string]Pod {
 		}
 		p.Ready, p.Deleted = word != "unready", word == "deleted"
 		pods[fmt.Sprint("p", i)] = p
+		all.Add(p)
 	}
-	return pods
+	return all
 }
 
 func TestStatusOf(t *testing.T) {
@@ -111,9 +113,15 @@ func TestTake(t *testing.T) {
 		code   int32
 		says   string
 	}{
-		"allowed":              {func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }, 0, ""},
-		"an old status":        {func(b *policyv1.PodDisruptionBudget) { b.Generation = 2 }, http.StatusTooManyRequests, "The disruption budget b is still being processed by the server."},
-		"too few healthy pods": {func(b *policyv1.PodDisruptionBudget) { b.Status.DesiredHealthy = 3 }, http.StatusTooManyRequests, "The disruption budget b needs 3 healthy pods and has 0 currently"},
+		"allowed": {func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }, 0, ""},
+		"an old status": {
+			func(b *policyv1.PodDisruptionBudget) { b.Generation = 2 }, http.StatusTooManyRequests,
+			"The disruption budget b is still being processed by the server.",
+		},
+		"too few healthy pods": {
+			func(b *policyv1.PodDisruptionBudget) { b.Status.DesiredHealthy = 3 }, http.StatusTooManyRequests,
+			"The disruption budget b needs 3 healthy pods and has 0 currently",
+		},
 		"a budget that cannot be computed": {func(b *policyv1.PodDisruptionBudget) {
 			b.Status = StatusOf(budget("", "1"), podsOf("job:ready"), now).PodDisruptionBudgetStatus
 			b.Status.ObservedGeneration = 1

@@ -26,7 +26,7 @@ func Guards(p *corev1.Pod) bool {
 // (PodDisruptionBudgetSpec.UnhealthyPodEvictionPolicy).
 func Free(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
 	s := &b.Status
-	return !Ready(p) && (ptr.Deref(b.Spec.UnhealthyPodEvictionPolicy, policyv1.IfHealthyBudget) == policyv1.AlwaysAllow ||
+	return !ready(p) && (ptr.Deref(b.Spec.UnhealthyPodEvictionPolicy, policyv1.IfHealthyBudget) == policyv1.AlwaysAllow ||
 		s.CurrentHealthy >= s.DesiredHealthy && s.DesiredHealthy > 0)
 }
 
@@ -39,7 +39,11 @@ func Take(b *policyv1.PodDisruptionBudget, pod string, now time.Time) error {
 	case len(s.DisruptedPods) > mostDisrupted:
 		err := apierrors.NewForbidden(policyv1.Resource("poddisruptionbudget"), b.Name,
 			errors.New("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
-		return because(err, "The disruption budget %s does not allow evicting pods currently: too many pending evictions not confirmed by PDB controller", b.Name)
+		return because(
+			err,
+			"The disruption budget %s does not allow evicting pods currently: too many pending evictions not confirmed by PDB controller",
+			b.Name,
+		)
 	case s.DisruptionsAllowed <= 0:
 		return because(apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0), "%s", refusal(b))
 	}

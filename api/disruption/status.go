@@ -31,7 +31,7 @@ type Pod struct {
 
 // PodOf returns what a budget needs to know of a pod.
 func PodOf(p *corev1.Pod) Pod {
-	out := Pod{Labels: p.Labels, Ready: Ready(p), Deleted: p.DeletionTimestamp != nil}
+	out := Pod{Labels: p.Labels, Ready: ready(p), Deleted: p.DeletionTimestamp != nil}
 	if c := metav1.GetControllerOfNoCopy(p); c != nil {
 		plural, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(c.APIVersion, c.Kind))
 		out.Controller = plural.GroupResource().String()
@@ -44,8 +44,42 @@ func (p Pod) Alike(q Pod) bool {
 	return p.Controller == q.Controller && p.Ready == q.Ready && p.Deleted == q.Deleted && maps.Equal(p.Labels, q.Labels)
 }
 
-// Ready reports whether a pod is healthy, as budgets count.
-func Ready(p *corev1.Pod) bool {
+// Pods are those that the selector of a budget chooses: they are counted as they come and go, since a budget may choose any number,
+// and any number of budgets the same ones.
+type Pods struct {
+	// Find returns one by its name.
+	Find func(name string) (Pod, bool)
+
+	all, healthy int
+	controllers  map[string]int // how many pods each controls
+}
+
+// Add counts a pod that is chosen now.
+func (c *Pods) Add(p Pod) { c.count(p, 1) }
+
+// Remove counts a pod that was added, as it was then, no more.
+func (c *Pods) Remove(p Pod) { c.count(p, -1) }
+
+func (c *Pods) count(p Pod, n int) {
+	c.all += n
+	if p.healthy() {
+		c.healthy += n
+	}
+	if p.Controller == "" {
+		return
+	}
+	if c.controllers == nil {
+		c.controllers = map[string]int{}
+	}
+	if c.controllers[p.Controller] += n; c.controllers[p.Controller] == 0 {
+		delete(c.controllers, p.Controller)
+	}
+}
+
+func (p Pod) healthy() bool { return p.Ready && !p.Deleted }
+
+// ready reports whether a pod is healthy, as budgets count.
+func ready(p *corev1.Pod) bool {
 	c := conditions.Find(p.Status.Conditions, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
@@ -73,12 +107,12 @@ type Status struct {
 // Event is an event about a budget. Its source is "controllermanager".
 type Event struct{ Type, Reason, Message string }
 
-// StatusOf returns the status of a budget over the pods that its selector chooses, by their names.
+// StatusOf returns the status of a budget over the pods that its selector chooses.
 //
 // A percentage, and maxUnavailable, are of what the controllers of the pods are scaled to. Jobs have no scale, so as in a
 // cluster such a budget of their pods allows no disruption and says so (reason SyncFailed); minAvailable as a number works
 // with pods of any kind.
-func StatusOf(b *policyv1.PodDisruptionBudget, pods map[string]Pod, now time.Time) Status {
+func StatusOf(b *policyv1.PodDisruptionBudget, pods *Pods, now time.Time) Status {
 	s := Status{PodDisruptionBudgetStatus: *b.Status.DeepCopy()}
 	expected, desired, err := wanted(&b.Spec, pods)
 	if err != nil {
@@ -92,31 +126,31 @@ func StatusOf(b *policyv1.PodDisruptionBudget, pods map[string]Pod, now time.Tim
 		}
 		return s
 	}
-	s.ObservedGeneration, s.ExpectedPods, s.DesiredHealthy, s.CurrentHealthy = b.Generation, int32(expected), int32(desired), 0
+	s.ObservedGeneration, s.ExpectedPods, s.DesiredHealthy, s.CurrentHealthy = b.Generation, int32(expected), int32(desired), int32(pods.healthy)
 	s.DisruptedPods = maps.Clone(s.DisruptedPods)
 	for name, at := range s.DisruptedPods {
-		p, ok := pods[name]
-		switch gone := at.Add(deletionTimeout); {
-		case !ok || p.Deleted || gone.Before(now):
+		p, ok := pods.Find(name)
+		gone := at.Add(deletionTimeout)
+		if !ok || p.Deleted || gone.Before(now) {
 			delete(s.DisruptedPods, name)
-		case s.Again.IsZero() || gone.Before(s.Again):
+			continue
+		}
+		if p.healthy() {
+			s.CurrentHealthy--
+		}
+		if s.Again.IsZero() || gone.Before(s.Again) {
 			s.Again = gone.Add(time.Second) // times of the API are whole seconds
 		}
 	}
 	if len(s.DisruptedPods) == 0 {
 		s.DisruptedPods = nil
 	}
-	for name, p := range pods {
-		if _, evicted := s.DisruptedPods[name]; !evicted && !p.Deleted && p.Ready {
-			s.CurrentHealthy++
-		}
-	}
 	s.DisruptionsAllowed = max(0, s.CurrentHealthy-s.DesiredHealthy)
 	if expected <= 0 { // the first pods may be about to appear
 		s.DisruptionsAllowed = 0
 	}
 	setAllowed(&s.PodDisruptionBudgetStatus, now)
-	if s.Changed = !equality.Semantic.DeepEqual(s.PodDisruptionBudgetStatus, b.Status); s.Changed && len(pods) == 0 {
+	if s.Changed = !equality.Semantic.DeepEqual(s.PodDisruptionBudgetStatus, b.Status); s.Changed && pods.all == 0 {
 		s.Event = &Event{corev1.EventTypeNormal, "NoPods", "No matching pods found"}
 	}
 	return s
@@ -135,7 +169,7 @@ func setAllowed(s *policyv1.PodDisruptionBudgetStatus, now time.Time) {
 }
 
 // wanted returns how many pods there should be, and how many of them healthy.
-func wanted(spec *policyv1.PodDisruptionBudgetSpec, pods map[string]Pod) (expected, desired int, err error) {
+func wanted(spec *policyv1.PodDisruptionBudgetSpec, pods *Pods) (expected, desired int, err error) {
 	switch {
 	case spec.MaxUnavailable != nil:
 		if expected, err = scale(pods); err != nil {
@@ -146,7 +180,7 @@ func wanted(spec *policyv1.PodDisruptionBudgetSpec, pods map[string]Pod) (expect
 	case spec.MinAvailable == nil:
 		return 0, 0, nil
 	case spec.MinAvailable.Type == intstr.Int:
-		return len(pods), int(spec.MinAvailable.IntVal), nil
+		return pods.all, int(spec.MinAvailable.IntVal), nil
 	}
 	if expected, err = scale(pods); err != nil {
 		return 0, 0, err
@@ -157,11 +191,9 @@ func wanted(spec *policyv1.PodDisruptionBudgetSpec, pods map[string]Pod) (expect
 
 // scale returns what the controllers of pods are scaled to, together. Pods that nothing controls do not count, and nothing
 // here that controls pods has a scale.
-func scale(pods map[string]Pod) (int, error) {
-	for _, name := range slices.Sorted(maps.Keys(pods)) {
-		if c := pods[name].Controller; c != "" {
-			return 0, fmt.Errorf("%s does not implement the scale subresource", c)
-		}
+func scale(pods *Pods) (int, error) {
+	for _, name := range slices.Sorted(maps.Keys(pods.controllers)) {
+		return 0, fmt.Errorf("%s does not implement the scale subresource", name)
 	}
 	return 0, nil
 }

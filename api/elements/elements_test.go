@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -18,7 +19,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 )
 
-// lists calls f with every list of structs of a type, one within another included, and its path.
+// lists calls f with every list and every map of a type, one within another included, and its path.
 func lists(v reflect.Value, path string, f func(path string, list reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -31,6 +32,9 @@ func lists(v reflect.Value, path string, f func(path string, list reflect.Value)
 		for _, i := range listsIn(v.Type()) {
 			lists(v.Field(i), path+jsonName(v.Type().Field(i)), f)
 		}
+	case reflect.Map:
+		f(path, v)
+		v.SetZero()
 	case reflect.Slice:
 		f(path, v)
 		if hasLists(v.Type().Elem()) && strings.Count(path, "[") < 3 { // some contain themselves
@@ -56,16 +60,15 @@ func TestEveryListOfEveryKind(t *testing.T) {
 				return // once is enough
 			}
 			seen++
-			for _, n := range []int{1, Most + 1} {
-				list.Set(reflect.MakeSlice(list.Type(), n, n))
-				if list.Type().Elem().Kind() == reflect.Pointer {
-					for i := range n {
-						list.Index(i).Set(reflect.New(list.Type().Elem().Elem()))
-					}
-				}
+			most := Most
+			if list.Kind() == reflect.Map {
+				most = mostKeys
+			}
+			for _, n := range []int{1, most + 1} {
+				fill(list, n)
 				want := ""
-				if n > Most {
-					want = fmt.Sprintf("%s: Too many: %d: must have at most %d items", path, n, Most)
+				if n > most {
+					want = fmt.Sprintf("%s: Too many: %d: must have at most %d items", path, n, most)
 				}
 				check(t, gvk, obj, want)
 			}
@@ -73,6 +76,23 @@ func TestEveryListOfEveryKind(t *testing.T) {
 	}
 	if seen < 150 {
 		t.Errorf("only %d lists were seen", seen)
+	}
+}
+
+// fill makes a list or a map of n elements.
+func fill(v reflect.Value, n int) {
+	if v.Kind() == reflect.Map {
+		v.Set(reflect.MakeMap(v.Type()))
+		for i := range n {
+			v.SetMapIndex(reflect.ValueOf(fmt.Sprint("k", i)).Convert(v.Type().Key()), reflect.Zero(v.Type().Elem()))
+		}
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), n, n))
+	if v.Type().Elem().Kind() == reflect.Pointer {
+		for i := range n {
+			v.Index(i).Set(reflect.New(v.Type().Elem().Elem()))
+		}
 	}
 }
 
@@ -94,7 +114,7 @@ func check(t *testing.T, gvk schema.GroupVersionKind, obj runtime.Object, want s
 		obj.GetObjectKind().SetGroupVersionKind(gvk)
 		var b bytes.Buffer
 		if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(obj, &b); err == nil {
-			says("protobuf", InProtobuf(b.Bytes(), scheme.Scheme))
+			says("protobuf", InProtobuf(b.Bytes(), reflect.TypeOf(obj).Elem()))
 		}
 	}
 }
@@ -119,7 +139,8 @@ func TestYAML(t *testing.T) {
 		{"what is no YAML", "a: [" + repeat("{},", 2*Most), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := InYAML([]byte(c.body), func() error { return nil })
+			asJSON, err := ToJSON([]byte(c.body), func() error { return nil })
+			got := InJSON(asJSON, false)
 			if said := fmt.Sprint(got); err != nil || got == nil && c.want != "" || got != nil && said != c.want {
 				t.Errorf("%v %v", got, err)
 			}
@@ -135,16 +156,38 @@ func TestJSON(t *testing.T) {
 		want       string
 	}{
 		{"small", `{"a": [{}, {}]}`, false, ""},
-		{"texts and numbers", `{"a": [` + repeat(`"b", 1, true`, Most) + `]}`, false, ""},
-		{"keys of a map", `{"data": {` + repeat(`"k": {}`, 2*Most) + `}}`, false, ""},
+		{"as many texts as may be", `{"a": [` + repeat(`"b"`, Most) + `]}`, false, ""},
+		{"texts, numbers and booleans", `{"a": [` + repeat(`"b", 1, true`, Most) + `]}`, false, "a: Too many: 15000: must have at most 5000 items"},
+		{"arguments", `{"args": [` + repeat(`"b", 1, true`, mostSmall) + `]}`, false, ""},
+		{"keys of a map", `{"data": {` + repeat(`"k": {}`, mostKeys) + `}}`, false, ""},
+		{"too many of them", `{"a": {"data": {` + repeat(`"k": ""`, mostKeys+1) + `}}}`, false, "a.data: Too many: 20001: must have at most 20000 items"},
+		{"many maps", `{"a": [` + repeat(`{"m": {`+repeat(`"k": ""`, mostKeys)+`}}`, 6) + `]}`, false,
+			"a[5].m: Too many: 100001: must have at most 100000 items"},
+		{"many lists of texts", `{"a": [` + repeat(`{"m": [`+repeat(`"k"`, Most)+`]}`, 21) + `]}`, false,
+			"a[20].m: Too many: 100001: must have at most 100000 items"},
+		{"many objects", `{"a": [` + repeat(`{"b": "c", "d": "e", "f": {"g": "h"}}`, Most) + `]}`, false, ""},
 		{"as many as may be", `{"a": [` + repeat(`{}`, Most) + `]}`, false, ""},
 		{"null", `{"a": [` + repeat(`null`, Most+1) + `]}`, false, "a: Too many: 5001: must have at most 5000 items"},
 		{"lists of lists", `{"a": [` + repeat(`[]`, Most+1) + `]}`, false, "a: Too many: 5001: must have at most 5000 items"},
-		{"brackets and quotes in texts", `{"a": ["[{\"", "\\"], "b": {"]": [` + repeat(`{"x": "]}"}`, Most+7) + `]}}`, false, "b.]: Too many: 5007: must have at most 5000 items"},
+		{
+			"brackets and quotes in texts", `{"a": ["[{\"", "\\"], "b": {"]": [` + repeat(`{"x": "]}"}`, Most+7) + `]}}`, false,
+			"b.]: Too many: 5007: must have at most 5000 items",
+		},
 		{"within another one", `{"a": [1, {"b": [` + repeat(`{}`, Most+1) + `]}]}`, false, "a[1].b: Too many: 5001: must have at most 5000 items"},
 		{"many lists", `{"a": [` + repeat(`{"b": [`+repeat(`{}`, 99)+`]}`, 501) + `]}`, false, "a: Too many: 50001: must have at most 50000 items"},
 		{"operations of a patch", `[` + repeat(`{"op": "test"}`, 2*Most) + `]`, true, ""},
 		{"a list in a patch", `[{"op": "add", "value": [` + repeat(`{}`, Most+1) + `]}]`, true, "[0].value: Too many: 5001: must have at most 5000 items"},
+		{"arguments in a patch", `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": [` + repeat(`"b"`, mostSmall) + `]}]`, true, ""},
+		{"said behind them", `[{"value": [` + repeat(`"b"`, Most+1) + `], "path": "/spec/containers/0/command"}]`, true, ""},
+		{"said with escapes", `[{"value": [` + repeat(`"b"`, Most+1) + `], "path": "/spec/containers/0/\u0061rgs"}]`, true, ""},
+		{"said twice", `[{"path": "/spec/containers/0/args", "value": [` + repeat(`"b"`, Most+1) + `], "path": "/metadata/finalizers"}]`, true,
+			"[0].value: Too many: 5001: must have at most 5000 items"},
+		{"finalizers in a patch", `[{"path": "/metadata/finalizers", "value": [` + repeat(`"b"`, Most+1) + `]}]`, true,
+			"[0].value: Too many: 5001: must have at most 5000 items"},
+		{"objects for arguments", `[{"path": "/spec/args", "value": [` + repeat(`{}`, Most+1) + `]}]`, true,
+			"[0].value: Too many: 5001: must have at most 5000 items"},
+		{"very many values", `[{` + repeat(`"value":[]`, mostKeys) + `}]`, true, ""},
+		{"a path that is none", `[{"path": 1, "value": [` + repeat(`"b"`, Most+1) + `]}]`, true, "[0].value: Too many: 5001: must have at most 5000 items"},
 		{"no end", `{"a": [` + strings.Repeat(`{},`, Most+1), false, "a: Too many: 5002: must have at most 5000 items"},
 		{"too deep", strings.Repeat(`[`, 1<<20) + strings.Repeat(`,`, Most), false, ""},
 		{"no JSON", strings.Repeat(`]},"`, 2*Most), false, ""},
@@ -166,7 +209,7 @@ func FuzzBodies(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		b = append(b, pad...)
 		_ = InJSON(b, false)
-		_ = InProtobuf(b, scheme.Scheme)
+		_ = InProtobuf(b, reflect.TypeFor[corev1.Pod]())
 	})
 }
 
@@ -175,5 +218,69 @@ func BenchmarkJSON(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
 		InJSON(body, false)
+	}
+}
+
+// managers returns the fields of managers of a ConfigMap of n keys, which are in an order.
+func managers(count, n int, order func(i int) int) (entries []metav1.ManagedFieldsEntry) {
+	for m := range count {
+		var b strings.Builder
+		b.WriteString(`{"f:data":{".":{}`)
+		for i := range n {
+			fmt.Fprintf(&b, `,"f:key-%06d":{}`, order(i))
+		}
+		b.WriteString(`},"f:metadata":{"f:labels":{"f:a":{}}}}`)
+		entries = append(entries, metav1.ManagedFieldsEntry{Manager: fmt.Sprint(m), FieldsV1: &metav1.FieldsV1{}})
+		entries[m].FieldsV1.SetRawBytes([]byte(b.String()))
+	}
+	return entries
+}
+
+func TestManagedFields(t *testing.T) {
+	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	up := func(i int) int { return i }
+	down := func(i int) int { return mostKeys - i }
+	for _, c := range []struct {
+		name    string
+		keys    int
+		entries []metav1.ManagedFieldsEntry
+		refused string
+	}{
+		{"of six managers of 15,000 keys", 15000, managers(6, 15000, up), ""},
+		{"of as many keys as there may be", 0, managers(10, mostKeys, up), ""},
+		{"of more", 0, managers(1, mostKeys+1, up), "metadata.managedFields[0].fieldsV1.f:data: Too many: 20002: must have at most 20000 items"},
+		{"in no order", 0, managers(4, 15000, down), ""},
+		{"very many in no order", 0, managers(7, 15000, down),
+			"metadata.managedFields[6].fieldsV1.f:data: Too many: 100001: must have at most 100000 items"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: c.entries}, Data: map[string]string{}}
+			for i := range c.keys {
+				obj.Data[fmt.Sprintf("key-%06d", i)] = ""
+			}
+			check(t, gvk, obj, c.refused)
+		})
+	}
+}
+
+// What counts as in order is put at the end, whatever keys come before it.
+func TestKeysInOrder(t *testing.T) {
+	for _, c := range []struct {
+		keys string
+		want int // of those that are not in order
+	}{
+		{`f:a,f:b`, 0}, {`f:a,f:a`, 1}, {`f:b,f:a`, 1}, {`f:b,.,f:a`, 2}, {`k:{},f:a`, 2}, {`f:a,f:\u0062`, 1}, {`f:\u0062,f:c`, 2}, {`v:1,i:1,i:2`, 3},
+	} {
+		var last []byte
+		got := 0
+		for i, key := range strings.Split(c.keys, ",") {
+			if !inOrder(i+1, last, []byte(key)) {
+				got++
+			}
+			last = []byte(key)
+		}
+		if got != c.want {
+			t.Errorf("%s: %d are not in order, want %d", c.keys, got, c.want)
+		}
 	}
 }

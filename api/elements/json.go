@@ -3,6 +3,7 @@ package elements
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,17 +27,29 @@ func InJSON(body []byte, patch bool) *field.Error {
 type frame struct {
 	list     bool
 	counts   bool // its elements
+	free     bool // has as many texts and numbers as it likes
+	managed  bool // is of the fields that somebody manages
 	wantsKey bool // the next string is one
 	key      []byte
+	begin    int
+	changes  *string // of an operation of a JSON patch, once it is known
 	index    int
 	count    int
 }
 
-// scan goes through a body once.
+// manyTexts are the lists of texts that may be as long as a body: they are replaced as a whole, so that nothing looks for one of
+// their elements.
+var manyTexts = map[string]bool{"args": true, "command": true}
+
+// scan goes through a body once. It counts elements and keys; or, if it knows the types of values, it looks for quantities.
 type scan struct {
 	tally
 	body   []byte
+	within string // where the body is in another one, if it is that of managed fields
 	patch  bool
+	noting bool // the lists
+	lists  []named
+	types  []reflect.Type // of the whole and of what is open in it, nil if one has no quantities; empty if the scan counts
 	at     int
 	frames []frame
 }
@@ -47,8 +60,16 @@ func (s *scan) run() *field.Error {
 		switch s.at = i; s.body[i] {
 		case '"':
 			end := endOfString(s.body, i+1)
+			var err *field.Error
 			if top != nil && top.wantsKey {
+				last := top.key
 				top.key, top.wantsKey = s.body[i+1:min(end, len(s.body))], false
+				err = s.key(top, last)
+			} else {
+				err = s.scalar(top, end+1)
+			}
+			if err != nil {
+				return err
 			}
 			i = end
 		case '{', '[':
@@ -56,7 +77,13 @@ func (s *scan) run() *field.Error {
 				return err
 			}
 			list := s.body[i] == '['
-			s.frames = append(s.frames, frame{list: list, counts: list && (top != nil || !s.patch), wantsKey: !list})
+			if len(s.types) > 0 {
+				s.types = append(s.types, s.typeHere())
+			}
+			s.frames = append(s.frames, frame{
+				begin: i, list: list, counts: list && (top != nil || !s.patch), wantsKey: !list, free: list && s.ofManyTexts(top),
+				managed: top == nil && s.within != "" || top != nil && (top.managed || string(top.key) == "fieldsV1"),
+			})
 			if len(s.frames) > maxDepth {
 				return nil
 			}
@@ -64,12 +91,22 @@ func (s *scan) run() *field.Error {
 			if top == nil {
 				return nil
 			}
+			s.note()
 			s.frames = s.frames[:len(s.frames)-1]
+			if len(s.types) > 0 {
+				s.types = s.types[:len(s.types)-1]
+			}
 		case 'n':
 			if err := s.element(top); err != nil {
 				return err
 			}
 			i += len("null") - 1
+		case 't', 'f', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			end := endOfWord(s.body, i+1)
+			if err := s.scalar(top, end); err != nil {
+				return err
+			}
+			i = end - 1
 		case ',':
 			if top != nil {
 				top.index++
@@ -80,6 +117,31 @@ func (s *scan) run() *field.Error {
 	return nil
 }
 
+// ofManyTexts reports whether a list in an object may have as many texts as it likes.
+func (s *scan) ofManyTexts(in *frame) bool {
+	if in == nil || in.list {
+		return false
+	}
+	if s.patch && len(s.frames) == 2 && string(in.key) == "value" {
+		if in.changes == nil { // an operation may have any number of values
+			name := s.changed(in.begin)
+			in.changes = &name
+		}
+		return manyTexts[*in.changes]
+	}
+	return manyTexts[string(in.key)]
+}
+
+// changed returns the name of the field that an operation of a JSON patch changes, which may say so behind the value.
+func (s *scan) changed(begin int) string {
+	var is map[string]json.RawMessage
+	var path string
+	if json.NewDecoder(bytes.NewReader(s.body[begin:])).Decode(&is) != nil || json.Unmarshal(is["path"], &path) != nil {
+		return ""
+	}
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
 func (s *scan) top() *frame {
 	if len(s.frames) == 0 {
 		return nil
@@ -87,18 +149,58 @@ func (s *scan) top() *frame {
 	return &s.frames[len(s.frames)-1]
 }
 
+// scalar looks at a text, a number or a boolean, which ends before end.
+func (s *scan) scalar(in *frame, end int) *field.Error {
+	if len(s.types) > 0 {
+		return s.value(end)
+	}
+	if in == nil || !in.counts || in.free {
+		return nil
+	}
+	if in.count++; s.scalarOf(in.count) {
+		return nil
+	}
+	return s.exceeded(s.pathTo(), s.rest(in))
+}
+
+// key counts a key of the innermost object, which comes after the last one.
+func (s *scan) key(in *frame, last []byte) *field.Error {
+	if len(s.types) > 0 || in.managed && in.count == 0 && string(in.key) == "." { // which says that the map itself is managed
+		return nil
+	}
+	in.count++
+	if in.managed && inOrder(in.count, last, in.key) && in.count <= mostKeys || s.keyOf(in.count) {
+		return nil
+	}
+	return s.exceededKeys(s.pathTo(), s.rest(in))
+}
+
+// inOrder reports whether a key of managed fields, as it stands between quotes, is behind the ones before it, as those are that a
+// server has written. It is put at the end of what is there; any other is put between, and all behind it are moved.
+func inOrder(count int, last, key []byte) bool {
+	return isField(key) && (count == 1 || isField(last) && bytes.Compare(last, key) < 0)
+}
+
+// isField reports whether a key is the name of a field, or of a key in a map, without any escapes.
+func isField(key []byte) bool {
+	return bytes.HasPrefix(key, []byte("f:")) && !bytes.Contains(key, []byte(`\`))
+}
+
+// pathTo returns where the innermost object or list is.
+func (s *scan) pathTo() string { return s.within + pathOf(s.frames[:len(s.frames)-1]) }
+
 // element counts an element of the innermost list.
 func (s *scan) element(in *frame) *field.Error {
-	if in == nil || !in.counts {
+	if in == nil || !in.counts || len(s.types) > 0 {
 		return nil
 	}
 	if in.count++; s.list(in.count) {
 		return nil
 	}
-	return s.exceeded(s.path(), s.rest(in))
+	return s.exceeded(s.pathTo(), s.rest(in))
 }
 
-// rest returns how many elements the innermost list has, as far as its commas say.
+// rest returns how many elements the innermost list or object has, as far as its commas say.
 func (s *scan) rest(in *frame) int {
 	depth, n := 0, in.index+1
 	for i := s.at; i < len(s.body); i++ {
@@ -120,14 +222,14 @@ func (s *scan) rest(in *frame) int {
 	return n
 }
 
-// path returns where the innermost list is.
-func (s *scan) path() string {
+// pathOf returns where the next value of the innermost frame is.
+func pathOf(frames []frame) string {
 	var b strings.Builder
-	for i := range s.frames[:len(s.frames)-1] {
-		if f := &s.frames[i]; f.list {
+	for i := range frames {
+		if f := &frames[i]; f.list {
 			b.WriteString(at("", f.index))
 		} else {
-			b.WriteString("." + string(f.key))
+			b.WriteString("." + keyText(f.key))
 		}
 	}
 	return b.String()
@@ -146,16 +248,22 @@ func endOfString(b []byte, from int) int {
 	return len(b)
 }
 
-// InYAML looks at a body in YAML, which is JSON for most clients. An alias can stand for many elements. converting is called
-// before a body is converted that may be too large.
-func InYAML(body []byte, converting func() error) (*field.Error, error) {
-	separators := bytes.Count(body, []byte(",")) + bytes.Count(body, []byte("-"))
-	aliases := bytes.IndexByte(body, '*') >= 0 && bytes.IndexByte(body, '&') >= 0
-	if separators < Most && !aliases {
-		return nil, nil
+// endOfWord returns where a number, true or false ends.
+func endOfWord(b []byte, from int) int {
+	for i := from; i < len(b); i++ {
+		switch b[i] {
+		case ',', '}', ']', ' ', '\n', '\t', '\r', '"', '[', '{', ':':
+			return i
+		}
 	}
+	return len(b)
+}
+
+// ToJSON returns a body in YAML as JSON, which it is for most clients. An alias can stand for many elements. converting is called
+// before a body is converted. What is no YAML is nil, and left to the decoder.
+func ToJSON(body []byte, converting func() error) ([]byte, error) {
 	if json.Valid(body) {
-		return InJSON(body, false), nil
+		return body, nil
 	}
 	if err := converting(); err != nil {
 		return nil, err
@@ -164,5 +272,5 @@ func InYAML(body []byte, converting func() error) (*field.Error, error) {
 	if err != nil {
 		return nil, nil // the decoder says so in its words
 	}
-	return InJSON(converted, false), nil
+	return converted, nil
 }

@@ -35,6 +35,9 @@ const (
 	ParameterName    = "name"
 	ParameterCronJob = "cronJob"
 	ParameterUser    = "user"
+	// ParameterGenerateName is what the name of the Job was generated from (metadata.generateName). Jobs that ended before jobd
+	// kept that are not found.
+	ParameterGenerateName = "generateName"
 	// ParameterSince, in the form of RFC 3339, leaves out what has ended before.
 	ParameterSince = "since"
 	// ParameterPods adds what each pod has used: "true" or "false".
@@ -64,12 +67,18 @@ const (
 // Job is a Job that has ended. One that was made to run again, and has ended again, is listed for each end.
 type Job struct {
 	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	UID       string `json:"uid"`
+	// NamespaceUID is that of the namespace: a later one of the same name has another. Empty: that is not known.
+	NamespaceUID string `json:"namespaceUID,omitempty"`
+	Name         string `json:"name"`
+	// GenerateName is what the name was generated from, if it was.
+	GenerateName string `json:"generateName,omitempty"`
+	UID          string `json:"uid"`
 	// User is who created the Job or, of a Job of a CronJob, the CronJob. Empty: that is not known.
-	User    string            `json:"user,omitempty"`
-	CronJob string            `json:"cronJob,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	User    string `json:"user,omitempty"`
+	CronJob string `json:"cronJob,omitempty"`
+	// ManagedBy is the controller that has run the Job (spec.managedBy), if that is not jobd.
+	ManagedBy string            `json:"managedBy,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
 
 	Created metav1.Time  `json:"created"`
 	Started *metav1.Time `json:"started,omitempty"` // status.startTime
@@ -79,6 +88,14 @@ type Job struct {
 	Reason string `json:"reason,omitempty"`
 
 	Use `json:",inline"`
+	// Asked is what one pod of it asked for; where they differ, as after an out-of-memory retry, the most that one did. It is
+	// missing of Jobs that ended before jobd kept it, as PodMemory and PodSeconds are.
+	Asked Resources `json:"asked,omitzero"`
+	// PodMemory is the most memory that one pod had, in bytes: the sum of the peaks of its containers, which need not have been at
+	// the same time. 0: not more than PeakMemory.
+	PodMemory int64 `json:"podMemory,omitempty"`
+	// PodSeconds is for how long pods ran, all together.
+	PodSeconds float64 `json:"podSeconds,omitempty"`
 	// Succeeded, Failed and Stopped count the pods that ran, by their ends. Stopped are those that were deleted.
 	Succeeded int `json:"succeeded,omitempty"`
 	Failed    int `json:"failed,omitempty"`
@@ -89,7 +106,7 @@ type Job struct {
 	// ExitCodes are those of the pods, the most frequent first.
 	ExitCodes []ExitCode `json:"exitCodes,omitempty"`
 
-	// Pods are the attempts in the order of their ends, if they were asked for.
+	// Pods are in the order of their ends, if they were asked for.
 	Pods []Pod `json:"pods,omitempty"`
 	// Part: this is no Job, but more Pods of the Job with the same UID that is the last one before it in the answers.
 	Part bool `json:"part,omitempty"`
@@ -109,13 +126,27 @@ func (u *Use) Add(v Use) {
 	u.PeakMemory = max(u.PeakMemory, v.PeakMemory)
 }
 
+// Resources are what a pod or a container asks for. 0: it does not ask for any, or has no limit.
+type Resources struct {
+	CPURequest    float64 `json:"cpuRequest,omitempty"` // in CPUs
+	CPULimit      float64 `json:"cpuLimit,omitempty"`
+	MemoryRequest int64   `json:"memoryRequest,omitempty"` // in bytes
+	MemoryLimit   int64   `json:"memoryLimit,omitempty"`
+}
+
+// Most takes what others ask for where that is more.
+func (r *Resources) Most(o Resources) {
+	r.CPURequest, r.CPULimit = max(r.CPURequest, o.CPURequest), max(r.CPULimit, o.CPULimit)
+	r.MemoryRequest, r.MemoryLimit = max(r.MemoryRequest, o.MemoryRequest), max(r.MemoryLimit, o.MemoryLimit)
+}
+
 // ExitCode is an exit code, and how many pods had it.
 type ExitCode struct {
 	Code  int `json:"code"`
 	Count int `json:"count"`
 }
 
-// Pod is one attempt.
+// Pod is a pod that has ended.
 type Pod struct {
 	Name    string       `json:"name"`
 	Index   string       `json:"index,omitempty"` // the completion index of an Indexed Job
@@ -148,4 +179,6 @@ type Container struct {
 	Restarts int    `json:"restarts,omitempty"`
 
 	Use `json:",inline"`
+	// Asked is what it asked for.
+	Asked Resources `json:"asked,omitzero"`
 }

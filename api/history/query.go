@@ -12,17 +12,39 @@ import (
 
 // Query says which Jobs to find; what is zero leaves out none.
 type Query struct {
-	Namespace, Name, CronJob, User string
-	Since                          time.Time // what has ended before is left out
-	Labels                         labels.Selector
+	Namespace, Name, GenerateName, CronJob, User string
+
+	Since  time.Time // what has ended before is left out
+	Labels labels.Selector
 	// Pods asks for what each pod has used.
 	Pods bool
+	// Within leaves out what ran in a former namespace of the same name.
+	Within Tenancy
 	// Limit is how many Jobs the answer has at most; 0 is MaxLimit. Continue is where it begins: what the last one said.
 	Limit    int
 	Continue string
 }
 
-// Parameters returns the query as the parameters of a request, all but the namespace, which is part of the path.
+// Tenancy is one namespace among those that have had its name one after the other. The zero value stands for all of them.
+type Tenancy struct {
+	UID   string
+	Began time.Time
+}
+
+// Has reports whether a Job ran in this namespace. Of one that does not say where it ran, the time decides, which has whole
+// seconds: what ended in the second in which the namespace began was of a former one.
+func (t Tenancy) Has(j *Job) bool {
+	switch {
+	case t == Tenancy{}:
+		return true
+	case j.NamespaceUID != "":
+		return j.NamespaceUID == t.UID
+	}
+	return j.Ended.Unix() > t.Began.Unix()
+}
+
+// Parameters returns the query as the parameters of a request, all but the namespace, which is part of the path, and Within,
+// which the server decides on.
 func (q Query) Parameters() url.Values {
 	v := url.Values{}
 	set := func(name, value string) {
@@ -31,6 +53,7 @@ func (q Query) Parameters() url.Values {
 		}
 	}
 	set(ParameterName, q.Name)
+	set(ParameterGenerateName, q.GenerateName)
 	set(ParameterCronJob, q.CronJob)
 	set(ParameterUser, q.User)
 	set(ParameterContinue, q.Continue)
@@ -58,6 +81,8 @@ func ParseQuery(namespace string, v url.Values) (q Query, err error) {
 		switch name {
 		case ParameterName:
 			q.Name = value
+		case ParameterGenerateName:
+			q.GenerateName = value
 		case ParameterCronJob:
 			q.CronJob = value
 		case ParameterUser:

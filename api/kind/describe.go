@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -20,8 +19,8 @@ type Description[T runtime.Object] struct {
 
 	Default func(T)
 	Fields  map[string]func(T) string
-	Columns []metav1.TableColumnDefinition
-	Cells   func(obj T, now time.Time) []any
+	// Table is what kubectl prints. Nil: name and age.
+	Table Table[T]
 
 	Rules        Rules[T]
 	Subresources map[string]Rules[T]
@@ -46,14 +45,14 @@ func Of[T, L any, P Object[T], Q Object[L]](d Description[P]) *Kind {
 		New:        func() runtime.Object { return P(new(T)) },
 		NewList:    func() runtime.Object { return Q(new(L)) },
 		Strategy:   d.Rules,
-		Columns:    d.Columns,
 		AlsoIn:     d.AlsoIn,
 	}
 	if d.Default != nil {
 		k.Default = func(obj runtime.Object) { d.Default(obj.(P)) }
 	}
-	if d.Cells != nil {
-		k.Cells = func(obj runtime.Object, now time.Time) []any { return d.Cells(obj.(P), now) }
+	if d.Table != nil {
+		k.Columns = d.Table.Definitions()
+		k.Cells = func(obj runtime.Object, now time.Time) []any { return d.Table.Cells(obj.(P), now) }
 	}
 	if len(d.Fields) > 0 {
 		k.Fields = make(map[string]func(runtime.Object) string, len(d.Fields))
@@ -68,18 +67,4 @@ func Of[T, L any, P Object[T], Q Object[L]](d Description[P]) *Kind {
 		k.Subresources[name] = rules
 	}
 	return k
-}
-
-// NameColumn returns the first column of the table of every kind.
-func NameColumn() metav1.TableColumnDefinition {
-	return metav1.TableColumnDefinition{
-		Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"],
-	}
-}
-
-// AgeColumn returns the column that shows how old an object is.
-func AgeColumn() metav1.TableColumnDefinition {
-	return metav1.TableColumnDefinition{
-		Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
-	}
 }

@@ -1,6 +1,6 @@
 // Package kind is how a group of the API describes the kinds it serves: typed functions go in, and a Kind comes out.
 // Nothing else defines a kind: the server makes REST endpoints, tables, selectors and field ownership from it, and the
-// scheme registers its types, defaults and field labels. A further kind is one more call of Of.
+// scheme registers its types, defaults and field labels. Another kind is one more call of Of.
 package kind
 
 import (

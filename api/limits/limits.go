@@ -17,8 +17,8 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// Annotation of a pod says which requests and limits it was given (LimitRangeItem.Default and DefaultRequest).
-const Annotation = "kubernetes.io/limit-ranger"
+// annotation of a pod says which requests and limits it was given (LimitRangeItem.Default and DefaultRequest).
+const annotation = "kubernetes.io/limit-ranger"
 
 // Fill gives the containers of a pod the requests and limits that they leave out.
 func Fill(ranges []*corev1.LimitRange, pod *corev1.Pod) {
@@ -36,7 +36,7 @@ func Fill(ranges []*corev1.LimitRange, pod *corev1.Pod) {
 		if pod.Annotations == nil {
 			pod.Annotations = map[string]string{}
 		}
-		pod.Annotations[Annotation] = "LimitRanger plugin set: " + strings.Join(given, "; ")
+		pod.Annotations[annotation] = "LimitRanger plugin set: " + strings.Join(given, "; ")
 	}
 }
 

@@ -31,7 +31,7 @@ func TestContainersGetWhatTheyLeaveOut(t *testing.T) {
 	const want = "LimitRanger plugin set: cpu, memory request for container bare; cpu, memory limit for container bare; " +
 		"memory request for container half; memory limit for container half; memory request for init container first; " +
 		"cpu, memory limit for init container first"
-	if got := p.Annotations[Annotation]; got != want {
+	if got := p.Annotations[annotation]; got != want {
 		t.Errorf("it says\n%s, want\n%s", got, want)
 	}
 	got := ""
@@ -77,7 +77,11 @@ func TestWhatIsRefused(t *testing.T) {
 			container(`{requests: {cpu: 3m, memory: 5m}, limits: {cpu: 9m, memory: 9m}}`), ""},
 		{"an init container", ofContainers, `{spec: {initContainers: [{name: i, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: 100m, memory: 2Gi}}}]}}`,
 			"maximum memory usage per Container is 1Gi, but limit is 2Gi"},
-		{"a pod", ofPods, `{spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}}, {name: b, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: "1", memory: 2Gi}}}]}}`, ""},
+		{
+			"a pod", ofPods,
+			`{spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}}, {name: b, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: "1", memory: 2Gi}}}]}}`,
+			"",
+		},
 		{"too large a pod", ofPods, `{spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}}, {name: b, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: "2", memory: 3Gi}}}]}}`,
 			"[maximum cpu usage per Pod is 2, but limit is 3, memory max limit to request ratio per Pod is 1500m, but provided ratio is 2.000000]"},
 		{"the largest init container counts", ofPods, `{spec: {containers: [{name: a, resources: {requests: {cpu: "1", memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}}], initContainers: [{name: i, resources: {requests: {cpu: "3"}, limits: {cpu: "3"}}}]}}`,

@@ -9,7 +9,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
 )
 
@@ -22,15 +21,12 @@ func NetworkPolicyKind() *kind.Kind {
 		ShortNames:   []string{"netpol"},
 		Namespaced:   true,
 		Default:      SetNetworkPolicyDefaults,
-		Columns: []metav1.TableColumnDefinition{
-			kind.NameColumn(),
-			{Name: "Pod-Selector", Type: "string", Description: doc["podSelector"]},
-			kind.AgeColumn(),
-		},
-		Cells: func(p *networkingv1.NetworkPolicy, now time.Time) []any {
-			return []any{
-				p.Name, cmp.Or(metav1.FormatLabelSelector(&p.Spec.PodSelector), "<none>"), core.Age(p.CreationTimestamp, now),
-			}
+		Table: kind.Columns[*networkingv1.NetworkPolicy]{
+			kind.NameColumn[*networkingv1.NetworkPolicy](),
+			{Name: "Pod-Selector", Description: doc["podSelector"], Cell: func(p *networkingv1.NetworkPolicy, _ time.Time) any {
+				return cmp.Or(metav1.FormatLabelSelector(&p.Spec.PodSelector), "<none>")
+			}},
+			kind.AgeColumn[*networkingv1.NetworkPolicy](),
 		},
 		Rules: kind.Rules[*networkingv1.NetworkPolicy]{
 			Create:      func(p *networkingv1.NetworkPolicy) { p.Generation = 1 },

@@ -1,10 +1,3 @@
-// Package picture is the format in which jobd draws a Job: GET .../jobs/NAME/picture, which only jobd has, answers with a
-// Picture as JSON. It has a cell for each index of the Job, or for each pod of a Job without indexes, and what people ask
-// next: which pods ran when, how long they took, what they used, and how those that failed did.
-//
-// Columns of cells are strings, see Runs, so that a Job of 100,000 indexes is drawn from less than 200 kB. An answer to a
-// request with a cursor has only what has changed since the answer that the cursor is from. Why a Job waits is not part of
-// a Picture: GET .../jobs/NAME/why says that.
 package picture
 
 import (
@@ -13,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/jobd/jobd/api/forecast"
 )
 
 // APIVersion and Kind are those of every Picture. Within the version fields may be added, and none changes its meaning.
@@ -74,15 +69,32 @@ type Job struct {
 	Created     int64 `json:"created"`
 	Started     int64 `json:"started,omitempty"`
 	Ended       int64 `json:"ended,omitempty"`
+	// Forecast is when it is expected to start and to end, if it has not ended.
+	Forecast *forecast.Forecast `json:"forecast,omitempty"`
 	// Counts are how many cells have each state, by its symbol.
 	Counts map[string]int `json:"counts"`
-	// Attempts is how many pods have ended, Retries how many of them ran what had failed before, with restarts of
+	// EndedPods is how many pods have ended, Retries how many of them ran what had failed before, with restarts of
 	// containers in place. Unknown is how many pods have ended of which nothing more than that is known.
-	Attempts int `json:"attempts"`
-	Retries  int `json:"retries"`
-	Unknown  int `json:"unknown,omitempty"`
+	EndedPods int `json:"endedPods"`
+	Retries   int `json:"retries"`
+	Unknown   int `json:"unknown,omitempty"`
 	// CPUSeconds is what all have used.
 	CPUSeconds float64 `json:"cpuSeconds"`
+	// After is for which other Jobs it waits (jobd.dev/after), each followed by those for which that waits in turn.
+	After []Link `json:"after,omitempty"`
+}
+
+// Link is a Job for which another waits.
+type Link struct {
+	Name string `json:"name"`
+	// For is the Job that waits, When what it waits for: ok, any or failed. Met: that is so.
+	For  string `json:"for"`
+	When string `json:"when"`
+	Met  bool   `json:"met,omitempty"`
+	// State is as that of a Job, or the result in the history; empty if there is no such Job.
+	State string `json:"state,omitempty"`
+	// Depth is how many Jobs are between it and the one that is drawn.
+	Depth int `json:"depth,omitempty"`
 }
 
 // Cells are the columns of the cells.
@@ -168,20 +180,20 @@ type Failure struct {
 	Ended int64  `json:"ended"`
 }
 
-// Attempts is the answer to a request with ?cell=N: what has run for one cell, in the order of the ends.
-type Attempts struct {
+// CellPods is the answer to a request with ?cell=N: the pods of one cell, in the order of the ends.
+type CellPods struct {
 	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"` // AttemptsKind
+	Kind       string    `json:"kind"` // CellPodsKind
 	Cell       int       `json:"cell"`
 	State      string    `json:"state"` // a symbol
-	Attempts   []Attempt `json:"attempts"`
+	Pods       []CellPod `json:"pods"`
 }
 
-// AttemptsKind is the kind of Attempts.
-const AttemptsKind = "PictureAttempts"
+// CellPodsKind is the kind of CellPods.
+const CellPodsKind = "PictureCellPods"
 
-// Attempt is a pod.
-type Attempt struct {
+// CellPod is a pod of a cell.
+type CellPod struct {
 	Pod string `json:"pod"`
 	// State is a symbol: Running, Succeeded, Failed or Stopped.
 	State    string `json:"state"`
@@ -199,7 +211,7 @@ type Attempt struct {
 type Options struct {
 	// Cursor is what an answer said in cursor. One that is not known any more is answered as if there were none.
 	Cursor string
-	// Cell asks for Attempts instead of a Picture; nil: it does not.
+	// Cell asks for CellPods instead of a Picture; nil: it does not.
 	Cell *int
 }
 

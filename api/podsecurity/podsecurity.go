@@ -1,10 +1,10 @@
 // Package podsecurity decides which pods a namespace takes by Kubernetes' Pod Security Standards: the levels
 // privileged, baseline and restricted, which a namespace asks for with its labels pod-security.kubernetes.io/*.
 //
-// The decisions are those of k8s.io/pod-security-admission. What comes in is the configuration, and for each question
-// the namespace and the object; what goes out is whether the object is allowed, warnings for who writes it and
-// annotations for the audit log. Evaluations are counted in the metrics pod_security_*; nothing else is touched. A
-// Policy may be used by any goroutine.
+// The decisions are those of k8s.io/pod-security-admission, except that only the level privileged allows to add the
+// capability MKNOD. What comes in is the configuration, and for each question the namespace and the object; what goes out
+// is whether the object is allowed, warnings for who writes it and annotations for the audit log. Evaluations are counted
+// in the metrics pod_security_*; nothing else is touched. A Policy may be used by any goroutine.
 package podsecurity
 
 import (
@@ -56,7 +56,7 @@ func New(c Configuration) (*Policy, error) {
 	if errs := validation.ValidatePodSecurityConfiguration(internal); len(errs) > 0 {
 		return nil, errs[0]
 	}
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	evaluator, err := policy.NewEvaluator(append(policy.DefaultChecks(), checkDevices()), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +83,8 @@ func Concerns(r schema.GroupResource) bool {
 	return r == corev1.Resource("namespaces") || admission.DefaultPodSpecExtractor{}.HasPodSpec(r)
 }
 
-// Review decides about a pod, or warns about an object with a template of pods, in the namespace ns. Paths of the host
-// that the namespace lists are no violation; others are forbidden then, whoever is exempt.
+// Review decides about a pod, or warns about an object with a template of pods, in the namespace ns. Host paths that the
+// namespace lists are no violation; if it lists any, all others are forbidden, even for users who are exempt.
 func (p *Policy) Review(ctx context.Context, a api.Attributes, ns *corev1.Namespace) *admissionv1.AdmissionResponse {
 	paths, _ := hostpath.Of(ns) // a list that cannot be read allows nothing
 	forbidden, excused := review(paths, a)

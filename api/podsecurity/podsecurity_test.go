@@ -53,7 +53,10 @@ func TestRefusal(t *testing.T) {
 		{"by default", "you", "", p, nil, want},
 		{"an exempt user", "me", "", p, nil, ""},
 		{"a label", "you", "", p, map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}, ""},
-		{"a label that makes no sense", "you", "", p, map[string]string{"pod-security.kubernetes.io/enforce": "x"}, `pods "p" is forbidden: violates PodSecurity "restricted:latest": `},
+		{
+			"a label that makes no sense", "you", "", p, map[string]string{"pod-security.kubernetes.io/enforce": "x"},
+			`pods "p" is forbidden: violates PodSecurity "restricted:latest": `,
+		},
 		{"no policy", "you", "", nil, nil, ""},
 		{"an exempt runtime class", "you", "sandbox", p, nil, ""},
 	} {
@@ -103,12 +106,18 @@ func TestListedHostPaths(t *testing.T) {
 	const notListed = `pods "p" is forbidden: spec.volumes[0].hostPath.path: Forbidden: "/etc" is not among the paths that the namespace allows: /data`
 	for _, tc := range []struct{ name, level, list, path, want string }{
 		{"no list", "privileged", "-", "/etc", ""},
-		{"no list, and a level that forbids it", "baseline", "-", "/data", `pods "p" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes (volume "v")`},
+		{
+			"no list, and a level that forbids it", "baseline", "-", "/data",
+			`pods "p" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes (volume "v")`,
+		},
 		{"listed", "privileged", "/data", "/data/x", ""},
 		{"listed, and a level that forbids others", "baseline", "/data", "/data/x", ""},
 		{"not listed", "privileged", "/data", "/etc", notListed},
 		{"not listed, and a level that forbids it", "baseline", "/data", "/etc", notListed},
-		{"a list that makes no sense", "baseline", "data", "/data", `pods "p" is forbidden: spec.volumes[0].hostPath.path: Forbidden: "/data" is not among the paths that the namespace allows: none`},
+		{
+			"a list that makes no sense", "baseline", "data", "/data",
+			`pods "p" is forbidden: spec.volumes[0].hostPath.path: Forbidden: "/data" is not among the paths that the namespace allows: none`,
+		},
 	} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"pod-security.kubernetes.io/enforce": tc.level}}}
 		if tc.list != "-" {

@@ -20,7 +20,10 @@ func TestAmountsSaturate(t *testing.T) {
 		}
 		return math.MinInt64
 	}
-	numbers := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MaxInt64, math.MaxInt64 - 1, math.MinInt64 + 1, math.MaxInt64 / 1000, math.MaxInt64/1000 + 1, 0, -1, 1}))
+	numbers := rapid.OneOf(
+		rapid.Int64(),
+		rapid.SampledFrom([]int64{math.MaxInt64, math.MaxInt64 - 1, math.MinInt64 + 1, math.MaxInt64 / 1000, math.MaxInt64/1000 + 1, 0, -1, 1}),
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		n, sum, exact := rapid.IntRange(1, 5).Draw(t, "n"), resource.Quantity{}, new(big.Int)
 		added := int64(0)

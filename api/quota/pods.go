@@ -13,6 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const (
@@ -78,7 +79,7 @@ func LimitsFiles(q *corev1.ResourceQuota) bool {
 // usedByPod returns what a pod uses until it has ended, and of ephemeral storage for as long as it keeps its files. Unlike in a
 // cluster, one that is still there after its grace period goes on to use it: nothing but its end removes a pod here.
 func usedByPod(pod *corev1.Pod) corev1.ResourceList {
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	ended := podspec.Ended(pod)
 	if ended && !core.KeepsFiles(pod) {
 		return nil
 	}

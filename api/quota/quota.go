@@ -1,7 +1,7 @@
-// Package quota decides what the ResourceQuotas of a namespace say of its objects: how much of what an object uses, and
-// whether a further one is refused. It is pure: it is given quotas and objects, and returns quotas that have been changed.
-// The rules and words are those of a cluster's admission plugin ResourceQuota, most of which is a library; what objects of
-// each kind use is defined here.
+// Package quota decides what the ResourceQuotas of a namespace say of its objects: how much of each resource an object
+// uses, and whether another object is refused. It is pure: it takes quotas and objects, and returns changed quotas. The
+// rules and words are those of a cluster's admission plugin ResourceQuota, most of which is a library; what objects of each
+// kind use is defined here.
 package quota
 
 import (
@@ -31,20 +31,35 @@ func Counts(q *corev1.ResourceQuota, of schema.GroupResource) bool {
 	return len(evaluatorOf(of).MatchingResources(library.ResourceNames(q.Spec.Hard))) > 0
 }
 
-// Use returns what an object uses of that which a quota limits. A nil object uses nothing.
-func Use(q *corev1.ResourceQuota, of schema.GroupResource, obj runtime.Object) (corev1.ResourceList, error) {
-	if obj == nil {
+// Object is an object of which quotas ask what it uses. That is worked out once, however many of them ask.
+type Object struct {
+	obj       runtime.Object
+	evaluator library.Evaluator
+	uses      corev1.ResourceList
+}
+
+// Of returns an object of a resource, which may be nil: that uses nothing.
+func Of(resource schema.GroupResource, obj runtime.Object) *Object {
+	return &Object{obj: obj, evaluator: evaluatorOf(resource)}
+}
+
+// Use returns what the object uses of that which a quota limits.
+func (o *Object) Use(q *corev1.ResourceQuota) (used corev1.ResourceList, err error) {
+	if o.obj == nil {
 		return nil, nil
 	}
-	e := evaluatorOf(of)
 	// What an evaluator matches is said of the status, which may not be there yet.
 	limits := *q
 	limits.Status.Hard = q.Spec.Hard
-	if matches, err := e.Matches(&limits, obj); err != nil || !matches {
+	if matches, err := o.evaluator.Matches(&limits, o.obj); err != nil || !matches {
 		return nil, err
 	}
-	used, err := e.Usage(obj)
-	return library.Mask(used, library.ResourceNames(q.Spec.Hard)), err
+	if o.uses == nil {
+		if o.uses, err = o.evaluator.Usage(o.obj); err != nil {
+			return nil, err
+		}
+	}
+	return library.Mask(o.uses, library.ResourceNames(q.Spec.Hard)), nil
 }
 
 // Change moves status.used by the difference between what an object used and what it uses, and reports whether that

@@ -88,7 +88,9 @@ func TestUse(t *testing.T) {
 	cheap := pod(func(p *corev1.Pod) { p.Spec.Containers = []corev1.Container{{Name: "a"}} })
 	across := pod(func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: corev1.PodAffinityTerm{Namespaces: []string{"x"}}}},
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+				{PodAffinityTerm: corev1.PodAffinityTerm{Namespaces: []string{"x"}}},
+			},
 		}}
 	})
 	keeps := func(how string, there corev1.ConditionStatus) func(*corev1.Pod) {
@@ -109,40 +111,59 @@ func TestUse(t *testing.T) {
 		"nothing": {anything(all...), pods, nil, "[]"},
 		"a pod": {anything(all...), pods, pod(nil), "[count/pods:1 cpu:1500m ephemeral-storage:1Gi hugepages-2Mi:4Mi limits.cpu:2 memory:1Gi pods:1 " +
 			"requests.cpu:1500m requests.ephemeral-storage:1Gi requests.example.com/dongle:2 requests.hugepages-2Mi:4Mi requests.memory:1Gi]"},
-		"a pod that has ended":                     {anything(all...), pods, pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), "[count/pods:1]"},
-		"a pod that has ended and keeps its files": {anything(all...), pods, pod(keeps("1h", corev1.ConditionTrue)), "[count/pods:1 ephemeral-storage:1Gi requests.ephemeral-storage:1Gi]"},
-		"a pod whose files have gone":              {anything(all...), pods, pod(keeps("1h", corev1.ConditionFalse)), "[count/pods:1]"},
-		"a pod that keeps its files for no time":   {anything(all...), pods, pod(keeps("yes", corev1.ConditionTrue)), "[count/pods:1]"},
-		"a pod that never had any":                 {anything(all...), pods, pod(keeps("1h", "")), "[count/pods:1]"},
+		"a pod that has ended": {anything(all...), pods, pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), "[count/pods:1]"},
+		"a pod that has ended and keeps its files": {
+			anything(all...), pods, pod(keeps("1h", corev1.ConditionTrue)),
+			"[count/pods:1 ephemeral-storage:1Gi requests.ephemeral-storage:1Gi]",
+		},
+		"a pod whose files have gone":            {anything(all...), pods, pod(keeps("1h", corev1.ConditionFalse)), "[count/pods:1]"},
+		"a pod that keeps its files for no time": {anything(all...), pods, pod(keeps("yes", corev1.ConditionTrue)), "[count/pods:1]"},
+		"a pod that never had any":               {anything(all...), pods, pod(keeps("1h", "")), "[count/pods:1]"},
 		"a large init container": {anything("cpu"), pods, pod(func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: amounts("cpu", "3")}}}
 		}), "[cpu:3]"},
-		"the overhead of its class":     {anything("cpu"), pods, pod(func(p *corev1.Pod) { p.Spec.Overhead = amounts("cpu", "100m") }), "[cpu:1600m]"},
-		"a quota of other things":       {anything("secrets"), pods, pod(nil), "[]"},
-		"a claim":                       {anything(all...), claims, claim, "[count/persistentvolumeclaims:1 fast.storageclass.storage.k8s.io/persistentvolumeclaims:1 fast.storageclass.storage.k8s.io/requests.storage:10Gi persistentvolumeclaims:1 requests.storage:10Gi]"},
-		"a claim that has got more":     {anything("requests.storage"), claims, growing, "[requests.storage:20Gi]"},
-		"a Service":                     {anything(all...), services, service(corev1.ServiceTypeClusterIP), "[count/services:1 services:1 services.loadbalancers:0 services.nodeports:0]"},
-		"one with ports of the machine": {anything(all...), services, service(corev1.ServiceTypeNodePort), "[count/services:1 services:1 services.loadbalancers:0 services.nodeports:2]"},
-		"one for a load balancer":       {anything("services.nodeports", "services.loadbalancers"), services, service(corev1.ServiceTypeLoadBalancer), "[services.loadbalancers:1 services.nodeports:2]"},
-		"a Job":                         {anything(all...), jobs, &metav1.PartialObjectMetadata{}, "[count/jobs.batch:1]"},
-		"a ConfigMap":                   {anything(all...), schema.GroupResource{Resource: "configmaps"}, &metav1.PartialObjectMetadata{}, "[configmaps:1 count/configmaps:1]"},
-		"Terminating, with a deadline":  {scoped("Terminating"), pods, limited, "[pods:1]"},
-		"Terminating, without":          {scoped("Terminating"), pods, pod(nil), "[]"},
-		"NotTerminating, without":       {scoped("NotTerminating"), pods, pod(nil), "[pods:1]"},
-		"BestEffort":                    {scoped("BestEffort"), pods, cheap, "[pods:1]"},
-		"BestEffort, with requests":     {scoped("BestEffort"), pods, pod(nil), "[]"},
-		"NotBestEffort":                 {scoped("NotBestEffort"), pods, pod(nil), "[pods:1]"},
-		"two scopes, one of which":      {scoped("NotBestEffort", "Terminating"), pods, pod(nil), "[]"},
-		"affinity across namespaces":    {scoped("CrossNamespacePodAffinity"), pods, across, "[pods:1]"},
-		"affinity within":               {scoped("CrossNamespacePodAffinity"), pods, pod(nil), "[]"},
-		"In":                            {ofClass("In", "important"), pods, important, "[pods:1]"},
-		"In, of another class":          {ofClass("In", "other"), pods, important, "[]"},
-		"NotIn, of no class":            {ofClass("NotIn", "other"), pods, pod(nil), "[pods:1]"},
-		"Exists":                        {ofClass("Exists"), pods, important, "[pods:1]"},
-		"Exists, of no class":           {ofClass("Exists"), pods, pod(nil), "[]"},
-		"DoesNotExist, of no class":     {ofClass("DoesNotExist"), pods, pod(nil), "[pods:1]"},
+		"the overhead of its class": {anything("cpu"), pods, pod(func(p *corev1.Pod) { p.Spec.Overhead = amounts("cpu", "100m") }), "[cpu:1600m]"},
+		"a quota of other things":   {anything("secrets"), pods, pod(nil), "[]"},
+		"a claim": {
+			anything(all...), claims, claim,
+			"[count/persistentvolumeclaims:1 fast.storageclass.storage.k8s.io/persistentvolumeclaims:1 " +
+				"fast.storageclass.storage.k8s.io/requests.storage:10Gi persistentvolumeclaims:1 requests.storage:10Gi]",
+		},
+		"a claim that has got more": {anything("requests.storage"), claims, growing, "[requests.storage:20Gi]"},
+		"a Service": {
+			anything(all...), services, service(corev1.ServiceTypeClusterIP),
+			"[count/services:1 services:1 services.loadbalancers:0 services.nodeports:0]",
+		},
+		"one with ports of the machine": {
+			anything(all...), services, service(corev1.ServiceTypeNodePort),
+			"[count/services:1 services:1 services.loadbalancers:0 services.nodeports:2]",
+		},
+		"one for a load balancer": {
+			anything("services.nodeports", "services.loadbalancers"), services, service(corev1.ServiceTypeLoadBalancer),
+			"[services.loadbalancers:1 services.nodeports:2]",
+		},
+		"a Job": {anything(all...), jobs, &metav1.PartialObjectMetadata{}, "[count/jobs.batch:1]"},
+		"a ConfigMap": {
+			anything(all...), schema.GroupResource{Resource: "configmaps"}, &metav1.PartialObjectMetadata{},
+			"[configmaps:1 count/configmaps:1]",
+		},
+		"Terminating, with a deadline": {scoped("Terminating"), pods, limited, "[pods:1]"},
+		"Terminating, without":         {scoped("Terminating"), pods, pod(nil), "[]"},
+		"NotTerminating, without":      {scoped("NotTerminating"), pods, pod(nil), "[pods:1]"},
+		"BestEffort":                   {scoped("BestEffort"), pods, cheap, "[pods:1]"},
+		"BestEffort, with requests":    {scoped("BestEffort"), pods, pod(nil), "[]"},
+		"NotBestEffort":                {scoped("NotBestEffort"), pods, pod(nil), "[pods:1]"},
+		"two scopes, one of which":     {scoped("NotBestEffort", "Terminating"), pods, pod(nil), "[]"},
+		"affinity across namespaces":   {scoped("CrossNamespacePodAffinity"), pods, across, "[pods:1]"},
+		"affinity within":              {scoped("CrossNamespacePodAffinity"), pods, pod(nil), "[]"},
+		"In":                           {ofClass("In", "important"), pods, important, "[pods:1]"},
+		"In, of another class":         {ofClass("In", "other"), pods, important, "[]"},
+		"NotIn, of no class":           {ofClass("NotIn", "other"), pods, pod(nil), "[pods:1]"},
+		"Exists":                       {ofClass("Exists"), pods, important, "[pods:1]"},
+		"Exists, of no class":          {ofClass("Exists"), pods, pod(nil), "[]"},
+		"DoesNotExist, of no class":    {ofClass("DoesNotExist"), pods, pod(nil), "[pods:1]"},
 	} {
-		got, err := Use(c.quota, c.of, c.obj)
+		got, err := Of(c.of, c.obj).Use(c.quota)
 		if err != nil || said(got) != c.want {
 			t.Errorf("%s: got %s, %v, want %s", name, said(got), err, c.want)
 		}

@@ -105,7 +105,8 @@ func Defaults(
 	add("jobd:aggregate-to-view", []string{"view"},
 		on([]string{"get"}, in("batch"), "cronjobs/why", "jobs/log", "jobs/picture", "jobs/why"),
 		on([]string{"get"}, in(""), "nodes/usage", "pods/why"),
-		on(reads, in("history.jobd.dev"), "jobs"))
+		on(reads, in("history.jobd.dev"), "jobs"),
+		on([]string{"list"}, in("shares.jobd.dev"), "shares"))
 	add("system:basic-user", nil,
 		on([]string{"create"}, in("authentication.k8s.io"), "selfsubjectreviews"),
 		on([]string{"create"}, in("authorization.k8s.io"), "selfsubjectaccessreviews", "selfsubjectrulesreviews"))

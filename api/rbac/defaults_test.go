@@ -47,10 +47,26 @@ func TestDefaults(t *testing.T) {
 		who     user.Info
 		yes, no []string
 	}{
-		{&user.DefaultInfo{Name: "a", Groups: []string{"admins"}}, []string{"get core secrets s", "get /debug", "escalate " + rbacv1.GroupName + " roles"}, nil},
-		{&user.DefaultInfo{Name: "a", Groups: []string{user.AllAuthenticated}}, []string{"get /apis/batch/v1", "get /livez", "create authorization.k8s.io selfsubjectrulesreviews"}, []string{"get core pods p", "get /metrics", "create authorization.k8s.io subjectaccessreviews", "create authentication.k8s.io tokenreviews", "get /openid/v1/jwks"}},
-		{&user.DefaultInfo{Name: "a", Groups: []string{user.AllUnauthenticated}}, []string{"get /livez", "get /version"}, []string{"get /api", "get /metrics", "create authentication.k8s.io selfsubjectreviews"}},
-		{&user.DefaultInfo{Name: "system:serviceaccount:a:b", Groups: []string{"system:serviceaccounts"}}, []string{"get /openid/v1/jwks", "get /.well-known/openid-configuration"}, []string{"get /livez", "get core pods p"}},
+		{
+			&user.DefaultInfo{Name: "a", Groups: []string{"admins"}},
+			[]string{"get core secrets s", "get /debug", "escalate " + rbacv1.GroupName + " roles"}, nil,
+		},
+		{
+			&user.DefaultInfo{Name: "a", Groups: []string{user.AllAuthenticated}},
+			[]string{"get /apis/batch/v1", "get /livez", "create authorization.k8s.io selfsubjectrulesreviews"},
+			[]string{
+				"get core pods p", "get /metrics", "create authorization.k8s.io subjectaccessreviews",
+				"create authentication.k8s.io tokenreviews", "get /openid/v1/jwks",
+			},
+		},
+		{
+			&user.DefaultInfo{Name: "a", Groups: []string{user.AllUnauthenticated}}, []string{"get /livez", "get /version"},
+			[]string{"get /api", "get /metrics", "create authentication.k8s.io selfsubjectreviews"},
+		},
+		{
+			&user.DefaultInfo{Name: "system:serviceaccount:a:b", Groups: []string{"system:serviceaccounts"}},
+			[]string{"get /openid/v1/jwks", "get /.well-known/openid-configuration"}, []string{"get /livez", "get core pods p"},
+		},
 	} {
 		for _, q := range append(slices.Clone(tc.yes), tc.no...) {
 			a := requestOf(q)
@@ -96,7 +112,9 @@ func TestAggregate(t *testing.T) {
 			if r.AggregationRule == nil {
 				r.AggregationRule = &rbacv1.AggregationRule{}
 			}
-			r.AggregationRule.ClusterRoleSelectors = append(r.AggregationRule.ClusterRoleSelectors, metav1.LabelSelector{MatchLabels: map[string]string{s: "y"}})
+			r.AggregationRule.ClusterRoleSelectors = append(
+				r.AggregationRule.ClusterRoleSelectors, metav1.LabelSelector{MatchLabels: map[string]string{s: "y"}},
+			)
 		}
 		return r
 	}
@@ -118,23 +136,55 @@ func TestAggregate(t *testing.T) {
 		want  map[string]string // of the roles that change
 	}{
 		{"no rule", []*rbacv1.ClusterRole{role("a", "get core pods", to("x"))}, nil},
-		{"in the order of names, each once", []*rbacv1.ClusterRole{role("z", "", nil, "x"), role("b", "get core b; get core pods", to("x")), role("a", "get core pods; get core a", to("x"))}, map[string]string{"z": "get core pods; get core a; get core b"}},
+		{
+			"in the order of names, each once",
+			[]*rbacv1.ClusterRole{role("z", "", nil, "x"), role("b", "get core b; get core pods", to("x")), role("a", "get core pods; get core a", to("x"))},
+			map[string]string{"z": "get core pods; get core a; get core b"},
+		},
 		{"already so", []*rbacv1.ClusterRole{role("z", "get core pods", nil, "x"), role("a", "get core pods", to("x"))}, nil},
 		{"its own rules go", []*rbacv1.ClusterRole{role("z", "get core mine", nil, "x")}, map[string]string{"z": ""}},
 		{"not itself", []*rbacv1.ClusterRole{role("z", "get core mine", to("x"), "x")}, map[string]string{"z": ""}},
-		{"several selectors", []*rbacv1.ClusterRole{role("z", "", nil, "y", "x"), role("a", "get core a", to("x")), role("b", "get core b", to("y"))}, map[string]string{"z": "get core b; get core a"}},
-		{"of what gathers itself, whatever the order", []*rbacv1.ClusterRole{role("a", "", nil, "x"), role("b", "", to("x"), "y"), role("c", "", to("y"), "w"), role("d", "get core pods", to("w"))}, map[string]string{"a": "get core pods", "b": "get core pods", "c": "get core pods"}},
-		{"two that select each other", []*rbacv1.ClusterRole{role("a", "", to("x"), "x"), role("b", "", to("x"), "x"), role("c", "get core c", to("x"))}, map[string]string{"a": "get core c", "b": "get core c"}},
-		{"nothing that is gone stays in two that select each other", []*rbacv1.ClusterRole{role("a", "get core gone", to("x"), "x"), role("b", "get core gone", to("x"), "x")}, map[string]string{"a": "", "b": ""}},
-		{"more rules than can be compared with each other", []*rbacv1.ClusterRole{role("a", "", nil, "x"), role("b", many, to("x")), role("c", many, to("x"))}, map[string]string{"a": many}},
-		{"three in a ring", []*rbacv1.ClusterRole{role("a", "get core a", to("x"), "y"), role("b", "get core b", to("y"), "z"), role("c", "get core c", to("z"), "x"), role("d", "get core d", to("x"))}, map[string]string{"a": "get core d", "b": "get core d", "c": "get core d"}},
+		{
+			"several selectors",
+			[]*rbacv1.ClusterRole{role("z", "", nil, "y", "x"), role("a", "get core a", to("x")), role("b", "get core b", to("y"))},
+			map[string]string{"z": "get core b; get core a"},
+		},
+		{
+			"of what gathers itself, whatever the order",
+			[]*rbacv1.ClusterRole{role("a", "", nil, "x"), role("b", "", to("x"), "y"), role("c", "", to("y"), "w"), role("d", "get core pods", to("w"))},
+			map[string]string{"a": "get core pods", "b": "get core pods", "c": "get core pods"},
+		},
+		{
+			"two that select each other",
+			[]*rbacv1.ClusterRole{role("a", "", to("x"), "x"), role("b", "", to("x"), "x"), role("c", "get core c", to("x"))},
+			map[string]string{"a": "get core c", "b": "get core c"},
+		},
+		{
+			"nothing that is gone stays in two that select each other",
+			[]*rbacv1.ClusterRole{role("a", "get core gone", to("x"), "x"), role("b", "get core gone", to("x"), "x")},
+			map[string]string{"a": "", "b": ""},
+		},
+		{
+			"more rules than can be compared with each other",
+			[]*rbacv1.ClusterRole{role("a", "", nil, "x"), role("b", many, to("x")), role("c", many, to("x"))},
+			map[string]string{"a": many},
+		},
+		{
+			"three in a ring",
+			[]*rbacv1.ClusterRole{
+				role("a", "get core a", to("x"), "y"), role("b", "get core b", to("y"), "z"),
+				role("c", "get core c", to("z"), "x"), role("d", "get core d", to("x")),
+			},
+			map[string]string{"a": "get core d", "b": "get core d", "c": "get core d"},
+		},
 	} {
 		changed, err := Aggregate(tc.roles)
 		if err != nil || len(changed) != len(tc.want) {
 			t.Errorf("%s: %v %v", tc.name, changed, err)
 		}
 		for _, r := range changed {
-			if want, ok := tc.want[r.Name]; !ok || !slices.EqualFunc(r.Rules, rulesOf(want), func(a, b rbacv1.PolicyRule) bool { return a.String() == b.String() }) {
+			if want, ok := tc.want[r.Name]; !ok ||
+				!slices.EqualFunc(r.Rules, rulesOf(want), func(a, b rbacv1.PolicyRule) bool { return a.String() == b.String() }) {
 				t.Errorf("%s: %s has %v, want %s", tc.name, r.Name, r.Rules, want)
 			}
 		}

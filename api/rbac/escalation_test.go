@@ -35,7 +35,10 @@ func TestEscalation(t *testing.T) {
 		{"without names", "get core pods a", "get core pods", start + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
 		{"a star", "get,list core pods,jobs", "* core pods", start + `{APIGroups:[""], Resources:["pods"], Verbs:["*"]}`},
 		{"a subresource", "get core pods", "get core pods/log", start + `{APIGroups:[""], Resources:["pods/log"], Verbs:["get"]}`},
-		{"a resource in another group", "get core pods", "get batch pods; get /x", start + `{APIGroups:["batch"], Resources:["pods"], Verbs:["get"]}` + "\n" + `{NonResourceURLs:["/x"], Verbs:["get"]}`},
+		{
+			"a resource in another group", "get core pods", "get batch pods; get /x",
+			start + `{APIGroups:["batch"], Resources:["pods"], Verbs:["get"]}` + "\n" + `{NonResourceURLs:["/x"], Verbs:["get"]}`,
+		},
 		{"resources cover no paths", "* * *", "get /x", start + `{NonResourceURLs:["/x"], Verbs:["get"]}`},
 	} {
 		err := Escalation(ann, rulesOf(tc.holds), rulesOf(tc.grants), nil)
@@ -55,7 +58,10 @@ func TestEscalationWithManyRules(t *testing.T) {
 	ann := &user.DefaultInfo{Name: "ann"}
 	many := make([]rbacv1.PolicyRule, 40_000)
 	for i := range many {
-		many[i] = rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{fmt.Sprint("n", i)}}
+		many[i] = rbacv1.PolicyRule{
+			Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"},
+			ResourceNames: []string{fmt.Sprint("n", i)},
+		}
 	}
 	if err := Escalation(ann, rulesOf("get core configmaps"), many, nil); err != nil {
 		t.Error(err)

@@ -164,7 +164,7 @@ func (p *Policy) Allowed(a authorizer.Attributes) (ok bool, reason string) {
 			return true
 		}
 		for i := range rules {
-			if Allows(&rules[i], a) {
+			if allows(&rules[i], a) {
 				ok, reason = true, "RBAC: allowed by "+b.describe(to)
 				return false
 			}

@@ -11,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
 )
 
@@ -29,10 +28,7 @@ func RoleKind() *kind.Kind {
 		GroupVersion: rbacv1.SchemeGroupVersion,
 		Name:         "Role",
 		Namespaced:   true,
-		Columns:      roleColumns(),
-		Cells: func(r *rbacv1.Role, _ time.Time) []any {
-			return []any{r.Name, r.CreationTimestamp.UTC().Format(time.RFC3339)}
-		},
+		Table:        kind.Columns[*rbacv1.Role]{kind.NameColumn[*rbacv1.Role](), kind.CreatedColumn[*rbacv1.Role]()},
 		Rules: kind.Rules[*rbacv1.Role]{
 			Check: validateRole, CheckUpdate: validateRoleUpdate, CreateOnPut: true,
 		},
@@ -44,22 +40,11 @@ func ClusterRoleKind() *kind.Kind {
 	return kind.Of[rbacv1.ClusterRole, rbacv1.ClusterRoleList](kind.Description[*rbacv1.ClusterRole]{
 		GroupVersion: rbacv1.SchemeGroupVersion,
 		Name:         "ClusterRole",
-		Columns:      roleColumns(),
-		Cells: func(r *rbacv1.ClusterRole, _ time.Time) []any {
-			return []any{r.Name, r.CreationTimestamp.UTC().Format(time.RFC3339)}
-		},
+		Table:        kind.Columns[*rbacv1.ClusterRole]{kind.NameColumn[*rbacv1.ClusterRole](), kind.CreatedColumn[*rbacv1.ClusterRole]()},
 		Rules: kind.Rules[*rbacv1.ClusterRole]{
 			Check: validateClusterRole, CheckUpdate: validateClusterRoleUpdate, CreateOnPut: true,
 		},
 	})
-}
-
-// roleColumns returns the columns of both kinds of roles, which show when they were created, as in a cluster.
-func roleColumns() []metav1.TableColumnDefinition {
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Created At", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
-	}
 }
 
 // RoleBindingKind describes rbac.authorization.k8s.io/v1 RoleBindings.
@@ -69,10 +54,9 @@ func RoleBindingKind() *kind.Kind {
 		Name:         "RoleBinding",
 		Namespaced:   true,
 		Default:      func(b *rbacv1.RoleBinding) { setBindingDefaults(&b.RoleRef, b.Subjects) },
-		Columns:      bindingColumns(rbacv1.RoleBinding{}.SwaggerDoc()),
-		Cells: func(b *rbacv1.RoleBinding, now time.Time) []any {
-			return bindingCells(&b.ObjectMeta, b.RoleRef, b.Subjects, now)
-		},
+		Table: bindingTable(rbacv1.RoleBinding{}.SwaggerDoc(), func(b *rbacv1.RoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) {
+			return b.RoleRef, b.Subjects
+		}),
 		Rules: kind.Rules[*rbacv1.RoleBinding]{
 			Check: validateRoleBinding, CheckUpdate: validateRoleBindingUpdate, CreateOnPut: true,
 		},
@@ -85,10 +69,9 @@ func ClusterRoleBindingKind() *kind.Kind {
 		GroupVersion: rbacv1.SchemeGroupVersion,
 		Name:         "ClusterRoleBinding",
 		Default:      func(b *rbacv1.ClusterRoleBinding) { setBindingDefaults(&b.RoleRef, b.Subjects) },
-		Columns:      bindingColumns(rbacv1.ClusterRoleBinding{}.SwaggerDoc()),
-		Cells: func(b *rbacv1.ClusterRoleBinding, now time.Time) []any {
-			return bindingCells(&b.ObjectMeta, b.RoleRef, b.Subjects, now)
-		},
+		Table: bindingTable(rbacv1.ClusterRoleBinding{}.SwaggerDoc(), func(b *rbacv1.ClusterRoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) {
+			return b.RoleRef, b.Subjects
+		}),
 		Rules: kind.Rules[*rbacv1.ClusterRoleBinding]{
 			Check: validateClusterRoleBinding, CheckUpdate: validateClusterRoleBindingUpdate, CreateOnPut: true,
 		},
@@ -108,29 +91,38 @@ func setBindingDefaults(role *rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	}
 }
 
-func bindingColumns(doc map[string]string) []metav1.TableColumnDefinition {
-	return []metav1.TableColumnDefinition{
-		kind.NameColumn(),
-		{Name: "Role", Type: "string", Description: doc["roleRef"]},
-		kind.AgeColumn(),
-		{Name: "Users", Type: "string", Priority: 1, Description: "Users that the role is granted to."},
-		{Name: "Groups", Type: "string", Priority: 1, Description: "Groups that the role is granted to."},
-		{Name: "ServiceAccounts", Type: "string", Priority: 1, Description: "ServiceAccounts that the role is granted to."},
+// bindingTable is what kubectl prints of both kinds of bindings.
+func bindingTable[T metav1.Object](doc map[string]string, parts func(T) (rbacv1.RoleRef, []rbacv1.Subject)) kind.Columns[T] {
+	granted := func(name, subjects string) kind.Column[T] {
+		return kind.Column[T]{Name: name, Priority: 1, Description: name + " that the role is granted to.", Cell: func(b T, _ time.Time) any {
+			_, all := parts(b)
+			return subjectNames(all, subjects)
+		}}
+	}
+	return kind.Columns[T]{
+		kind.NameColumn[T](),
+		{Name: "Role", Description: doc["roleRef"], Cell: func(b T, _ time.Time) any {
+			role, _ := parts(b)
+			return role.Kind + "/" + role.Name
+		}},
+		kind.AgeColumn[T](),
+		granted("Users", rbacv1.UserKind),
+		granted("Groups", rbacv1.GroupKind),
+		granted("ServiceAccounts", rbacv1.ServiceAccountKind),
 	}
 }
 
-func bindingCells(m *metav1.ObjectMeta, role rbacv1.RoleRef, subjects []rbacv1.Subject, now time.Time) []any {
-	named := map[string][]string{}
+// subjectNames returns the names of the subjects of a kind: "ann, bob".
+func subjectNames(subjects []rbacv1.Subject, kind string) string {
+	var names []string
 	for _, s := range subjects {
-		name := s.Name
-		if s.Kind == rbacv1.ServiceAccountKind {
-			name = s.Namespace + "/" + s.Name
+		switch {
+		case s.Kind != kind:
+		case kind == rbacv1.ServiceAccountKind:
+			names = append(names, s.Namespace+"/"+s.Name)
+		default:
+			names = append(names, s.Name)
 		}
-		named[s.Kind] = append(named[s.Kind], name)
 	}
-	list := func(kind string) string { return strings.Join(named[kind], ", ") }
-	return []any{
-		m.Name, role.Kind + "/" + role.Name, core.Age(m.CreationTimestamp, now),
-		list(rbacv1.UserKind), list(rbacv1.GroupKind), list(rbacv1.ServiceAccountKind),
-	}
+	return strings.Join(names, ", ")
 }

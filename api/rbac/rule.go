@@ -8,10 +8,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Allows reports whether a rule covers a request, as PolicyRule of rbac.authorization.k8s.io/v1 documents: each of its
+// allows reports whether a rule covers a request, as PolicyRule of rbac.authorization.k8s.io/v1 documents: each of its
 // lists has to, resourceNames only if there are any. The name of a request that creates or lists is empty, so that a
 // rule with names covers none of those.
-func Allows(rule *rbacv1.PolicyRule, a authorizer.Attributes) bool {
+func allows(rule *rbacv1.PolicyRule, a authorizer.Attributes) bool {
 	if !either(rule.Verbs, a.GetVerb()) {
 		return false
 	}

@@ -64,7 +64,7 @@ func validateRules(rules []rbacv1.PolicyRule, namespaced bool) (errs field.Error
 
 func validateRule(rule rbacv1.PolicyRule, namespaced bool, at *field.Path) (errs field.ErrorList) {
 	if len(rule.Verbs) == 0 {
-		errs = append(errs, field.Required(at.Child("verbs"), "verbs must contain at least one value"))
+		errs = append(errs, field.Required(at.Child("verbs"), ""))
 	}
 	if urls := at.Child("nonResourceURLs"); len(rule.NonResourceURLs) > 0 {
 		if namespaced {

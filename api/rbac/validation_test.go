@@ -22,23 +22,56 @@ func TestValidation(t *testing.T) {
 		{"a rule", role + `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`, ""},
 		{"no rules", role, ""},
 		{"a name that cannot be in a path", "kind: Role, metadata: {name: a/b, namespace: b}", `metadata.name: Invalid value: "a/b": may not contain '/'`},
-		{"no verbs", role + `rules: [{apiGroups: [""], resources: [pods]}]`, "rules[0].verbs: Required value: verbs must contain at least one value"},
-		{"no groups", role + `rules: [{resources: [pods], verbs: [get]}]`, "rules[0].apiGroups: Required value: resource rules must supply at least one api group"},
-		{"no resources", clusterRole + `rules: [{apiGroups: [""], verbs: [get]}]`, "rules[0].resources: Required value: resource rules must supply at least one resource"},
-		{"paths in a namespace", role + `rules: [{nonResourceURLs: [/metrics], verbs: [get]}]`, `rules[0].nonResourceURLs: Invalid value: ["/metrics"]: namespaced rules cannot apply to non-resource URLs`},
+		{"no verbs", role + `rules: [{apiGroups: [""], resources: [pods]}]`, "rules[0].verbs: Required value"},
+		{
+			"no groups", role + `rules: [{resources: [pods], verbs: [get]}]`,
+			"rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+		},
+		{
+			"no resources", clusterRole + `rules: [{apiGroups: [""], verbs: [get]}]`,
+			"rules[0].resources: Required value: resource rules must supply at least one resource",
+		},
+		{
+			"paths in a namespace", role + `rules: [{nonResourceURLs: [/metrics], verbs: [get]}]`,
+			`rules[0].nonResourceURLs: Invalid value: ["/metrics"]: namespaced rules cannot apply to non-resource URLs`,
+		},
 		{"paths", clusterRole + `rules: [{nonResourceURLs: [/metrics], verbs: [get]}]`, ""},
-		{"both", clusterRole + `rules: [{nonResourceURLs: [/metrics], resources: [pods], verbs: [get]}]`, `rules[0].nonResourceURLs: Invalid value: ["/metrics"]: rules cannot apply to both regular resources and non-resource URLs`},
-		{"an empty aggregation", clusterRole + `aggregationRule: {}`, "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"},
+		{
+			"both", clusterRole + `rules: [{nonResourceURLs: [/metrics], resources: [pods], verbs: [get]}]`,
+			`rules[0].nonResourceURLs: Invalid value: ["/metrics"]: rules cannot apply to both regular resources and non-resource URLs`,
+		},
+		{
+			"an empty aggregation", clusterRole + `aggregationRule: {}`,
+			"aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil",
+		},
 		{"a selector", clusterRole + `aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}`, ""},
-		{"a wrong selector", clusterRole + `aggregationRule: {clusterRoleSelectors: [{matchLabels: {a b: c}}]}`, "aggregationRule.clusterRoleSelectors[0].matchLabels: Invalid value: \"a b\""},
+		{
+			"a wrong selector", clusterRole + `aggregationRule: {clusterRoleSelectors: [{matchLabels: {a b: c}}]}`,
+			"aggregationRule.clusterRoleSelectors[0].matchLabels: Invalid value: \"a b\"",
+		},
 		{"a binding", binding + ref + "subjects: [{kind: User, name: ann}, {kind: Group, name: dev}, {kind: ServiceAccount, name: robot}]", ""},
 		{"no role", binding, `roleRef.kind: Unsupported value: "": supported values: "Role", "ClusterRole"; roleRef.name: Required value`},
-		{"a Role for all namespaces", clusterBinding + "roleRef: {kind: Role, name: a}", `roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"`},
-		{"another group", binding + "roleRef: {apiGroup: apps, kind: Role, name: a}", `roleRef.apiGroup: Unsupported value: "apps": supported values: "` + group + `"`},
-		{"another subject", binding + ref + "subjects: [{kind: Robot, name: ann}]", `subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"`},
+		{
+			"a Role for all namespaces", clusterBinding + "roleRef: {kind: Role, name: a}",
+			`roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"`,
+		},
+		{
+			"another group", binding + "roleRef: {apiGroup: apps, kind: Role, name: a}",
+			`roleRef.apiGroup: Unsupported value: "apps": supported values: "` + group + `"`,
+		},
+		{
+			"another subject", binding + ref + "subjects: [{kind: Robot, name: ann}]",
+			`subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"`,
+		},
 		{"nobody", binding + ref + "subjects: [{kind: User}]", "subjects[0].name: Required value"},
-		{"an account of a group", binding + ref + "subjects: [{kind: ServiceAccount, name: a, apiGroup: " + group + "}]", `subjects[0].apiGroup: Unsupported value: "` + group + `": supported values: ""`},
-		{"a user of another group", binding + ref + "subjects: [{kind: User, name: a, apiGroup: x}]", `subjects[0].apiGroup: Unsupported value: "x": supported values: "` + group + `"`},
+		{
+			"an account of a group", binding + ref + "subjects: [{kind: ServiceAccount, name: a, apiGroup: " + group + "}]",
+			`subjects[0].apiGroup: Unsupported value: "` + group + `": supported values: ""`,
+		},
+		{
+			"a user of another group", binding + ref + "subjects: [{kind: User, name: a, apiGroup: x}]",
+			`subjects[0].apiGroup: Unsupported value: "x": supported values: "` + group + `"`,
+		},
 		{"an account without namespace", clusterBinding + ref + "subjects: [{kind: ServiceAccount, name: a}]", "subjects[0].namespace: Required value"},
 		{"an account's name", binding + ref + "subjects: [{kind: ServiceAccount, name: 'a:b'}]", `subjects[0].name: Invalid value: "a:b"`},
 	} {

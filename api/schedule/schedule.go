@@ -1,7 +1,7 @@
 // Package schedule says when a CronJob's schedule is due.
 //
-// In comes the text of spec.schedule. Out come times: those that a cluster computes, in a number of steps that does not
-// depend on what the schedule, its time zone or the time are. Nothing else may use the library that parses it.
+// In comes the text of spec.schedule. Out come the times that a cluster would compute, in a bounded number of steps,
+// whatever the schedule, its time zone and the current time are. Nothing else may use the library that parses it.
 package schedule
 
 import (

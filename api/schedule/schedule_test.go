@@ -171,7 +171,8 @@ func TestWalkAgreesWithTheLibrary(t *testing.T) {
 			before, after := change.Add(-time.Second).In(in), change.In(in)
 			_, was := before.Zone()
 			_, is := after.Zone()
-			if i++; i%every(1500, 300) != 0 || was-is != 3600 && is-was != 3600 || before.Hour() > 20 || before.Hour() < 1 || after.Hour() > 20 || after.Hour() < 1 {
+			if i++; i%every(1500, 300) != 0 || was-is != 3600 && is-was != 3600 || before.Hour() > 20 || before.Hour() < 1 ||
+				after.Hour() > 20 || after.Hour() < 1 {
 				return
 			}
 			for _, fields := range []string{"15 2 * * *", "0 12 * * *", "*/20 0-3 * * 0,6", "0 0 1,15 * 1", "30 23 * * *"} {

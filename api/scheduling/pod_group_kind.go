@@ -10,10 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
 )
 
@@ -78,6 +76,20 @@ func podGroupState(g *schedulingv1beta1.PodGroup) string {
 	return c.Reason
 }
 
+func podGroupWorkload(g *schedulingv1beta1.PodGroup) string {
+	if g.Spec.WorkloadRef != nil {
+		return g.Spec.WorkloadRef.WorkloadName
+	}
+	return "<none>"
+}
+
+func podGroupPolicy(g *schedulingv1beta1.PodGroup) string {
+	if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
+		return fmt.Sprintf("Gang(%d)", gang.MinCount)
+	}
+	return "Basic"
+}
+
 // PodGroupKind describes scheduling.k8s.io/v1beta1 PodGroups.
 func PodGroupKind() *kind.Kind {
 	doc, ref := schedulingv1beta1.PodGroupSpec{}.SwaggerDoc(), schedulingv1beta1.WorkloadReference{}.SwaggerDoc()
@@ -86,23 +98,15 @@ func PodGroupKind() *kind.Kind {
 		Name:         "PodGroup",
 		Namespaced:   true,
 		Default:      SetPodGroupDefaults,
-		Columns: []metav1.TableColumnDefinition{
-			kind.NameColumn(),
-			{Name: "Workload", Type: "string", Description: ref["workloadName"]},
-			{Name: "Policy", Type: "string", Description: doc["schedulingPolicy"]},
-			{Name: "Status", Type: "string",
-				Description: "Whether the pods of the group have been scheduled, or why not."},
-			kind.AgeColumn(),
-		},
-		Cells: func(g *schedulingv1beta1.PodGroup, now time.Time) []any {
-			workload, policy := "<none>", "Basic"
-			if g.Spec.WorkloadRef != nil {
-				workload = g.Spec.WorkloadRef.WorkloadName
-			}
-			if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
-				policy = fmt.Sprintf("Gang(%d)", gang.MinCount)
-			}
-			return []any{g.Name, workload, policy, podGroupState(g), core.Age(g.CreationTimestamp, now)}
+		Table: kind.Columns[*schedulingv1beta1.PodGroup]{
+			kind.NameColumn[*schedulingv1beta1.PodGroup](),
+			{Name: "Workload", Description: ref["workloadName"],
+				Cell: func(g *schedulingv1beta1.PodGroup, _ time.Time) any { return podGroupWorkload(g) }},
+			{Name: "Policy", Description: doc["schedulingPolicy"],
+				Cell: func(g *schedulingv1beta1.PodGroup, _ time.Time) any { return podGroupPolicy(g) }},
+			{Name: "Status", Description: "Whether the pods of the group have been scheduled, or why not.",
+				Cell: func(g *schedulingv1beta1.PodGroup, _ time.Time) any { return podGroupState(g) }},
+			kind.AgeColumn[*schedulingv1beta1.PodGroup](),
 		},
 		Rules: kind.Rules[*schedulingv1beta1.PodGroup]{
 			Create:      PreparePodGroup,

@@ -30,10 +30,17 @@ func SetPodPriority(spec *corev1.PodSpec, classes []*schedulingv1.PriorityClass)
 		return fmt.Errorf("no PriorityClass with name %s was found", spec.PriorityClassName)
 	}
 	if p := spec.Priority; p != nil && *p != priority {
-		return fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name", *p, priority)
+		return fmt.Errorf(
+			"the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name",
+			*p, priority,
+		)
 	}
 	if p := spec.PreemptionPolicy; p != nil && *p != preemption {
-		return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed %s from the given PriorityClass name", *p, preemption)
+		return fmt.Errorf(
+			"the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed "+
+				"%s from the given PriorityClass name",
+			*p, preemption,
+		)
 	}
 	spec.Priority, spec.PreemptionPolicy = &priority, &preemption
 	return nil

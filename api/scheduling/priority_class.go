@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
 )
 
@@ -108,18 +107,17 @@ func PriorityClassKind() *kind.Kind {
 		Name:         "PriorityClass",
 		ShortNames:   []string{"pc"},
 		Default:      setPriorityClassDefaults,
-		Columns: []metav1.TableColumnDefinition{
-			kind.NameColumn(),
-			{Name: "Value", Type: "integer", Description: doc["value"]},
-			{Name: "Global-Default", Type: "boolean", Description: doc["globalDefault"]},
-			kind.AgeColumn(),
-			{Name: "PreemptionPolicy", Type: "string", Description: doc["preemptionPolicy"]},
-		},
-		Cells: func(pc *schedulingv1.PriorityClass, now time.Time) []any {
-			return []any{
-				pc.Name, int64(pc.Value), pc.GlobalDefault, core.Age(pc.CreationTimestamp, now),
-				string(ptr.Deref(pc.PreemptionPolicy, "")),
-			}
+		Table: kind.Columns[*schedulingv1.PriorityClass]{
+			kind.NameColumn[*schedulingv1.PriorityClass](),
+			{Name: "Value", Type: "integer", Description: doc["value"],
+				Cell: func(pc *schedulingv1.PriorityClass, _ time.Time) any { return int64(pc.Value) }},
+			{Name: "Global-Default", Type: "boolean", Description: doc["globalDefault"],
+				Cell: func(pc *schedulingv1.PriorityClass, _ time.Time) any { return pc.GlobalDefault }},
+			kind.AgeColumn[*schedulingv1.PriorityClass](),
+			{Name: "PreemptionPolicy", Description: doc["preemptionPolicy"],
+				Cell: func(pc *schedulingv1.PriorityClass, _ time.Time) any {
+					return string(ptr.Deref(pc.PreemptionPolicy, ""))
+				}},
 		},
 		Rules: kind.Rules[*schedulingv1.PriorityClass]{
 			Create:      func(pc *schedulingv1.PriorityClass) { pc.Generation = 1 },

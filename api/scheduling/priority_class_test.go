@@ -28,7 +28,10 @@ func TestPriorityClasses(t *testing.T) {
 		{"a negative one", class("a", -7), "[]"},
 		{"a built-in one", class("system-node-critical", 2000001000), "[]"},
 		{"a built-in one of another value", class("system-node-critical", 7), "error: value of system-node-critical PriorityClass must be 2000001000"},
-		{"a name that is reserved", class("system-mine", 7), "priority class names with 'system-' prefix are reserved for system use only. error: system-mine is not a known system priority class"},
+		{
+			"a name that is reserved", class("system-mine", 7),
+			"priority class names with 'system-' prefix are reserved for system use only. error: system-mine is not a known system priority class",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := fmt.Sprint(validatePriorityClass(tc.class)); !strings.Contains(got, tc.want) {
@@ -55,7 +58,10 @@ func TestPriorityOfAPod(t *testing.T) {
 		{"that of the default class", corev1.PodSpec{}, classes, "normal 10"},
 		{"none without a default class", corev1.PodSpec{}, Builtin(), " 0"},
 		{"the same as said by hand", corev1.PodSpec{Priority: ptr.To[int32](100), PriorityClassName: "high"}, classes, "high 100"},
-		{"another than said by hand", corev1.PodSpec{Priority: ptr.To[int32](7)}, classes, "the integer value of priority (7) must not be provided in pod spec; priority admission controller computed 10 from the given PriorityClass name"},
+		{
+			"another than said by hand", corev1.PodSpec{Priority: ptr.To[int32](7)}, classes,
+			"the integer value of priority (7) must not be provided in pod spec; priority admission controller computed 10 from the given PriorityClass name",
+		},
 		{"a class that is not there", corev1.PodSpec{PriorityClassName: "mine"}, classes, "no PriorityClass with name mine was found"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -7,10 +7,8 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
 )
 
@@ -48,22 +46,13 @@ func WorkloadKind() *kind.Kind {
 		GroupVersion: schedulingv1beta1.SchemeGroupVersion,
 		Name:         "Workload",
 		Namespaced:   true,
-		Columns: []metav1.TableColumnDefinition{
-			kind.NameColumn(),
-			{Name: "Controller", Type: "string", Description: doc["controllerRef"]},
-			{Name: "Pod-Groups", Type: "string", Description: doc["podGroupTemplates"]},
-			kind.AgeColumn(),
-		},
-		Cells: func(w *schedulingv1beta1.Workload, now time.Time) []any {
-			controller := "<none>"
-			if ref := w.Spec.ControllerRef; ref != nil {
-				controller = ref.Kind + "/" + ref.Name
-			}
-			var names []string
-			for i := range w.Spec.PodGroupTemplates {
-				names = append(names, w.Spec.PodGroupTemplates[i].Name)
-			}
-			return []any{w.Name, controller, strings.Join(names, ","), core.Age(w.CreationTimestamp, now)}
+		Table: kind.Columns[*schedulingv1beta1.Workload]{
+			kind.NameColumn[*schedulingv1beta1.Workload](),
+			{Name: "Controller", Description: doc["controllerRef"],
+				Cell: func(w *schedulingv1beta1.Workload, _ time.Time) any { return workloadController(w) }},
+			{Name: "Pod-Groups", Description: doc["podGroupTemplates"],
+				Cell: func(w *schedulingv1beta1.Workload, _ time.Time) any { return workloadGroups(w) }},
+			kind.AgeColumn[*schedulingv1beta1.Workload](),
 		},
 		Rules: kind.Rules[*schedulingv1beta1.Workload]{
 			Create:      func(w *schedulingv1beta1.Workload) { w.Generation = 1 },
@@ -73,4 +62,20 @@ func WorkloadKind() *kind.Kind {
 			Warn:        workloadWarnings,
 		},
 	})
+}
+
+// workloadController returns whose pods these are: "Job/train".
+func workloadController(w *schedulingv1beta1.Workload) string {
+	if ref := w.Spec.ControllerRef; ref != nil {
+		return ref.Kind + "/" + ref.Name
+	}
+	return "<none>"
+}
+
+func workloadGroups(w *schedulingv1beta1.Workload) string {
+	var names []string
+	for i := range w.Spec.PodGroupTemplates {
+		names = append(names, w.Spec.PodGroupTemplates[i].Name)
+	}
+	return strings.Join(names, ",")
 }

@@ -27,8 +27,8 @@ import (
 	"github.com/jobd/jobd/api/disruption"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/networking"
-	"github.com/jobd/jobd/api/node"
 	"github.com/jobd/jobd/api/rbac"
+	"github.com/jobd/jobd/api/runtimeclass"
 	"github.com/jobd/jobd/api/scheduling"
 	"github.com/jobd/jobd/api/storageclass"
 	"github.com/jobd/jobd/api/usage"
@@ -89,7 +89,7 @@ func Kinds() []*kind.Kind {
 		storageclass.Kind(),
 		discovery.EndpointSliceKind(),
 		networking.NetworkPolicyKind(),
-		node.RuntimeClassKind(),
+		runtimeclass.RuntimeClassKind(),
 		scheduling.PriorityClassKind(),
 		scheduling.WorkloadKind(),
 		scheduling.PodGroupKind(),

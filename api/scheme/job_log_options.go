@@ -31,7 +31,7 @@ func readJobLogOptions(v url.Values, o *batch.JobLogOptions) error {
 	o.SinceSeconds, o.SinceTime, o.TailLines, o.LimitBytes = p.SinceSeconds, p.SinceTime, p.TailLines, p.LimitBytes
 	o.Stream = v.Get("stream")
 	readFlags(v, map[string]*bool{
-		"allContainers": &o.AllContainers, "allAttempts": &o.AllAttempts, "prefix": &o.Prefix,
+		"allContainers": &o.AllContainers, "allRestarts": &o.AllRestarts, "prefix": &o.Prefix,
 		"missing": &o.Missing,
 	})
 	return nil

@@ -35,7 +35,7 @@ func TestFlagsInQueriesAreReadAsInACluster(t *testing.T) {
 			}},
 			{batchv1.SchemeGroupVersion, &jobLog, map[string]*bool{
 				"follow": &jobLog.Follow, "previous": &jobLog.Previous, "timestamps": &jobLog.Timestamps,
-				"allContainers": &jobLog.AllContainers, "allAttempts": &jobLog.AllAttempts, "prefix": &jobLog.Prefix,
+				"allContainers": &jobLog.AllContainers, "allRestarts": &jobLog.AllRestarts, "prefix": &jobLog.Prefix,
 				"missing": &jobLog.Missing,
 			}},
 		}

@@ -19,6 +19,7 @@ import (
 var (
 	Scheme         = newScheme()
 	Codecs         = serializer.NewCodecFactory(Scheme)
+	Answers        = WithYAML(Codecs) // what clients are told
 	ParameterCodec = runtime.NewParameterCodec(Scheme)
 )
 

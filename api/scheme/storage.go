@@ -12,6 +12,7 @@ import (
 type wire interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
+	Size() int
 }
 
 // Encode returns the bytes that are stored for an object: its plain protobuf. Kind and apiVersion are not in it, since
@@ -26,6 +27,15 @@ func Encode(obj runtime.Object) ([]byte, error) {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
 	return data, nil
+}
+
+// Size returns how many bytes Encode would return.
+func Size(obj runtime.Object) int {
+	w, ok := obj.(wire)
+	if !ok {
+		return 0 // Encode says what is wrong with it
+	}
+	return w.Size()
 }
 
 // Decode reads what Encode wrote into an empty object of the same Go type. The data is not kept.

@@ -15,8 +15,16 @@ func TestStoredObjectComesBackAsItWas(t *testing.T) {
 		name      string
 		obj, into runtime.Object
 	}{
-		{"job", &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", UID: "u", Generation: 3}, Status: batchv1.JobStatus{Failed: 2}}, &batchv1.Job{}},
-		{"pod", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Finalizers: []string{"x/y"}}, Status: corev1.PodStatus{Phase: corev1.PodPending}}, &corev1.Pod{}},
+		{
+			"job",
+			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", UID: "u", Generation: 3}, Status: batchv1.JobStatus{Failed: 2}},
+			&batchv1.Job{},
+		},
+		{
+			"pod",
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Finalizers: []string{"x/y"}}, Status: corev1.PodStatus{Phase: corev1.PodPending}},
+			&corev1.Pod{},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			data, err := runtime.Encode(StorageCodec, tc.obj)

@@ -119,7 +119,7 @@ func refuseAbsent(next http.Handler) http.Handler {
 		if name := cmp.Or(info.Name, nameIn(r)); name != "" {
 			refusal.ErrStatus.Message = fmt.Sprintf("%s %q: %s", k.Kind, name, refusal.ErrStatus.Message)
 		}
-		responsewriters.ErrorNegotiated(refusal, scheme.Codecs,
+		responsewriters.ErrorNegotiated(refusal, scheme.Answers,
 			schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 	})
 }

@@ -72,7 +72,9 @@ func TestAbsentKindsAreEmpty(t *testing.T) {
 		})
 	}
 	// As a client with types of its own does it, which speaks protobuf.
-	if _, err := ts.client(t).AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
+	if _, err := ts.client(t).AppsV1().Deployments("default").Create(
+		t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{},
+	); !apierrors.IsMethodNotSupported(err) {
 		t.Error(err)
 	}
 	if code, text := ts.do(t, "GET", "/openapi/v3/apis/apps/v1", "", ""); code != 200 || !strings.Contains(text, "io.k8s.api.apps.v1.Deployment") {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -22,13 +21,12 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/jobd/jobd/api/conns"
+	"github.com/jobd/jobd/api/flowcontrol"
+	"github.com/jobd/jobd/api/roles"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/tokens"
 )
-
-// adminGroup may do everything, wherever it comes from. It is not system:masters, which would be above the limits
-// on requests in flight.
-const adminGroup = "jobd:admins"
 
 // public lists the paths for which nobody is asked for credentials, on TLS either. What anybody may do there, the
 // ClusterRole system:public-info-viewer says.
@@ -43,10 +41,10 @@ func (s *Server) identifyPeer(next http.Handler) http.Handler {
 	next = s.authorized(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := "jobd:local"
-		if p, ok := peerFrom(r.Context()); ok {
+		if p, ok := conns.PeerFrom(r.Context()); ok {
 			name = fmt.Sprintf("jobd:uid:%d", p.UID)
 		}
-		who := &user.DefaultInfo{Name: name, Groups: []string{adminGroup, user.AllAuthenticated}}
+		who := &user.DefaultInfo{Name: name, Groups: []string{roles.AdminGroup, user.AllAuthenticated}}
 		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), who)))
 	})
 }
@@ -54,13 +52,13 @@ func (s *Server) identifyPeer(next http.Handler) http.Handler {
 // authorized asks the authorizer what a client may do, and lets a client with that permission impersonate another user
 // (kubectl --as). The audit log records both users.
 func (s *Server) authorized(next http.Handler) http.Handler {
-	allowed := authorizer.AuthorizerFunc(s.authorize)
-	next = apifilters.WithAuthorization(next, allowed, scheme.Codecs)
-	next = impersonation.WithImpersonation(next, allowed, scheme.Codecs)
+	allowed := authorizer.AuthorizerFunc(s.access.Authorize)
+	next = apifilters.WithAuthorization(next, allowed, scheme.Answers)
+	next = impersonation.WithImpersonation(next, allowed, scheme.Answers)
 	next = s.audited(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who, ok := request.UserFrom(r.Context()); ok {
-			ctx := withClient(r.Context(), who)
+			ctx := flowcontrol.WithClient(r.Context(), who)
 			if r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
 				ctx = context.WithValue(ctx, actorKey{}, who.GetName())
 			}
@@ -81,10 +79,10 @@ func (s *Server) authenticate(known ...authenticator.Request) access {
 	}
 	// Wrong credentials are refused, even where none are needed.
 	who := union.NewFailOnError(group.NewAuthenticatedGroupAdder(union.New(known...)), anonymous.NewAuthenticator(open),
-		s.anonymousWhereBound())
+		s.access.AnonymousWhereBound())
 	return func(next http.Handler) http.Handler {
 		backend, policy := s.audit()
-		failed := apifilters.WithFailedAuthenticationAudit(apifilters.Unauthorized(scheme.Codecs), backend, policy)
+		failed := apifilters.WithFailedAuthenticationAudit(apifilters.Unauthorized(scheme.Answers), backend, policy)
 		return apifilters.WithAuthentication(s.authorized(next), who, failed, nil, nil)
 	}
 }
@@ -97,7 +95,7 @@ func (s *Server) everybody() []authenticator.Request {
 		return s.accounts()
 	}
 	certificates := requestx509.NewDynamic(func() (x509.VerifyOptions, bool) {
-		return x509.VerifyOptions{Roots: a.pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
+		return x509.VerifyOptions{Roots: a.Roots(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
 	}, requestx509.CommonNameUserConversion)
 	return []authenticator.Request{certificates, bearertoken.New(s.bearers())}
 }
@@ -107,7 +105,7 @@ func (s *Server) bearers() authenticator.Token {
 	var known []authenticator.Token
 	if a := s.config.Authority; a != nil {
 		known = append(known, authenticator.WrapAudienceAgnosticToken(
-			authenticator.Audiences{tokens.Audience}, authenticator.TokenFunc(a.authenticateToken)))
+			authenticator.Audiences{tokens.Audience}, authenticator.TokenFunc(a.AuthenticateToken)))
 	}
 	if s.config.Tokens != nil {
 		known = append(known, s.config.Tokens)
@@ -121,41 +119,4 @@ func (s *Server) accounts() []authenticator.Request {
 		return nil
 	}
 	return []authenticator.Request{bearertoken.New(s.config.Tokens)}
-}
-
-// authorize allows what a role of jobd or a binding to a role of the API allows, and asks the authorizer of the
-// configuration about the rest.
-func (s *Server) authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
-	decision, reason, err := s.authorizeByRole(ctx, attr)
-	if err != nil || decision != authorizer.DecisionNoOpinion {
-		return decision, reason, err
-	}
-	decision, reason, err = s.authorizeByBinding(attr)
-	if err == nil && decision == authorizer.DecisionNoOpinion && s.config.Authorizer != nil {
-		var said string
-		decision, said, err = s.config.Authorizer.Authorize(ctx, attr)
-		reason = cmp.Or(said, reason)
-	}
-	if err != nil || decision != authorizer.DecisionNoOpinion {
-		return decision, reason, err
-	}
-	lacks, err := s.lacksRights(attr.GetUser())
-	return decision, cmp.Or(lacks, reason), err
-}
-
-// administers reports whether somebody may do everything, as every client of the socket may.
-func administers(who user.Info) bool {
-	return in(who, adminGroup) || in(who, user.SystemPrivilegedGroup)
-}
-
-func in(who user.Info, group string) bool {
-	if who == nil {
-		return false
-	}
-	for _, g := range who.GetGroups() {
-		if g == group {
-			return true
-		}
-	}
-	return false
 }

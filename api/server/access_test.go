@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +11,9 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/jobd/jobd/api/listen"
+	"github.com/jobd/jobd/api/roles"
 )
 
 func TestWhoMayDoWhatOverTLS(t *testing.T) {
@@ -24,13 +26,10 @@ func TestWhoMayDoWhatOverTLS(t *testing.T) {
 	ts := startServer(t, func(c *Config) {
 		c.Authorizer = readers
 	})
-	stranger, err := openAuthority(t.TempDir(), time.Now)
+	stranger, err := listen.OpenAuthority(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	past := func() time.Time { return time.Now().Add(-48 * time.Hour) }
-	expired := &Authority{certificate: ts.authority.certificate, key: ts.authority.key, now: past}
-
 	const jobs, metrics, livez, apis, profile = "/apis/batch/v1/jobs", "/metrics", "/livez", "/apis", "/debug/pprof/"
 	for _, tc := range []struct {
 		name   string
@@ -38,17 +37,29 @@ func TestWhoMayDoWhatOverTLS(t *testing.T) {
 		cert   *tls.Certificate
 		answer map[string]int
 	}{
-		{name: "nobody sees but that it lives", answer: map[string]int{jobs: 401, metrics: 401, livez: 200, "/readyz": 200, "/version": 200, apis: 401, profile: 401, "/jobd/v1/images": 401}},
-		{name: "the administrator's token", token: ts.authority.token, answer: map[string]int{jobs: 200, metrics: 200, livez: 200, apis: 200, profile: 404, "/jobd/v1/images": 404, "/jobd/v1/kubeconfig": 404}},
+		{
+			name:   "nobody sees but that it lives",
+			answer: map[string]int{jobs: 401, metrics: 401, livez: 200, "/readyz": 200, "/version": 200, apis: 401, profile: 401, "/jobd/v1/images": 401},
+		},
+		{
+			name: "the administrator's token", token: ts.adminToken,
+			answer: map[string]int{jobs: 200, metrics: 200, livez: 200, apis: 200, profile: 404, "/jobd/v1/images": 404, "/jobd/v1/kubeconfig": 404},
+		},
 		{name: "a wrong token is refused everywhere", token: "wrong", answer: map[string]int{jobs: 401, livez: 401}},
-		{name: "an administrator's certificate", cert: issue(t, ts.authority, "me", adminGroup), answer: map[string]int{jobs: 200, metrics: 200, livez: 200}},
-		{name: "a certificate that gives no right", cert: issue(t, ts.authority, "other"), answer: map[string]int{jobs: 403, metrics: 403, livez: 200, apis: 200}},
-		{name: "a certificate of another authority", cert: issue(t, stranger, "me", adminGroup), answer: map[string]int{jobs: 401, livez: 401}},
-		{name: "a certificate that has expired", cert: issue(t, expired, "me", adminGroup), answer: map[string]int{jobs: 401}},
+		{
+			name: "an administrator's certificate", cert: issue(t, ts.authority, "me", roles.AdminGroup),
+			answer: map[string]int{jobs: 200, metrics: 200, livez: 200},
+		},
+		{
+			name: "a certificate that gives no right", cert: issue(t, ts.authority, "other"),
+			answer: map[string]int{jobs: 403, metrics: 403, livez: 200, apis: 200},
+		},
+		{name: "a certificate of another authority", cert: issue(t, stranger, "me", roles.AdminGroup), answer: map[string]int{jobs: 401, livez: 401}},
+		{name: "a certificate that has expired", cert: issueFor(t, ts.authority, -time.Minute, "me", roles.AdminGroup), answer: map[string]int{jobs: 401}},
 		{name: "rights from the configuration", cert: issue(t, ts.authority, "reader"), answer: map[string]int{jobs: 200, metrics: 200}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			config := &tls.Config{RootCAs: ts.authority.pool}
+			config := &tls.Config{RootCAs: ts.roots}
 			if tc.cert != nil {
 				config.Certificates = []tls.Certificate{*tc.cert}
 			}
@@ -77,7 +88,7 @@ func TestWhoMayDoWhatOverTLS(t *testing.T) {
 		})
 	}
 	t.Run("a reader may not write", func(t *testing.T) {
-		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ts.authority.pool, Certificates: []tls.Certificate{*issue(t, ts.authority, "reader")}}}
+		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ts.roots, Certificates: []tls.Certificate{*issue(t, ts.authority, "reader")}}}
 		defer tr.CloseIdleConnections()
 		r, err := http.NewRequestWithContext(t.Context(), "DELETE", "https://"+ts.tls.String()+"/apis/batch/v1/namespaces/default/jobs/a", nil)
 		if err != nil {
@@ -94,9 +105,15 @@ func TestWhoMayDoWhatOverTLS(t *testing.T) {
 	})
 }
 
-func issue(t *testing.T, a *Authority, name string, groups ...string) *tls.Certificate {
+func issue(t *testing.T, a *listen.Authority, name string, groups ...string) *tls.Certificate {
 	t.Helper()
-	cert, key, err := a.issueClient(name, groups, 24*time.Hour)
+	return issueFor(t, a, 24*time.Hour, name, groups...)
+}
+
+// issueFor makes a certificate with so much of its life left.
+func issueFor(t *testing.T, a *listen.Authority, life time.Duration, name string, groups ...string) *tls.Certificate {
+	t.Helper()
+	cert, key, err := a.IssueClient(name, groups, life)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,59 +141,5 @@ func TestKubeconfigIsForItsOwnerAndWorks(t *testing.T) {
 	want, err := os.ReadFile(path)
 	if err != nil || code != 200 || text != string(want) {
 		t.Errorf("the socket gives another one: %d %v", code, err)
-	}
-}
-
-func TestCertificatesAreRenewedInTime(t *testing.T) {
-	now := time.Now()
-	dir := t.TempDir()
-	open := func() *Authority {
-		a, err := openAuthority(dir, func() time.Time { return now })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
-	}
-	first := open()
-	leaf := func(a *Authority) *x509.Certificate {
-		c, err := a.serverCertificate("127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.Leaf
-	}
-	server := leaf(first)
-
-	now = now.Add(serverLife / 2)
-	if !leaf(first).Equal(server) || !open().certificate.Equal(first.certificate) {
-		t.Error("renewed too early")
-	}
-	now = now.Add(serverLife / 3)
-	if leaf(first).Equal(server) {
-		t.Error("the server's certificate is not renewed while it serves")
-	}
-	now = now.Add(authorityLife * 3 / 4)
-	renewed := open()
-	if renewed.certificate.Equal(first.certificate) {
-		t.Error("the authority's certificate is not renewed")
-	}
-	if renewed.token != first.token || !renewed.key.Equal(first.key) {
-		t.Error("clients have to be told of the renewal")
-	}
-	if _, err := leaf(renewed).Verify(x509.VerifyOptions{Roots: first.pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
-		t.Errorf("clients of the old certificate: %v", err)
-	}
-}
-
-func TestSecretsAreForTheirOwner(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := OpenAuthority(dir); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"ca.key", "admin.token"} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v %v", name, info.Mode(), err)
-		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apiserver/pkg/audit"
 	apifilters "k8s.io/apiserver/pkg/endpoints/filters"
+
+	"github.com/jobd/jobd/api/conns"
 )
 
 // The annotations of an event in the audit log that say which process has asked, on the socket.
@@ -23,7 +25,7 @@ func (s *Server) audited(next http.Handler) http.Handler {
 	}
 	next = apifilters.WithAudit(next, backend, policy, longRunning)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p, ok := peerFrom(r.Context()); ok {
+		if p, ok := conns.PeerFrom(r.Context()); ok {
 			audit.AddAuditAnnotations(r.Context(), auditPeerUID, strconv.FormatUint(uint64(p.UID), 10),
 				auditPeerGID, strconv.FormatUint(uint64(p.GID), 10), auditPeerPID, strconv.Itoa(int(p.PID)))
 		}

@@ -44,7 +44,10 @@ type auditEvent struct {
 func auditedServer(t *testing.T, rules string, edit ...func(*Config)) (ts *testServer, events func() []auditEvent) {
 	t.Helper()
 	dir := t.TempDir()
-	o := auditlog.Options{PolicyFile: filepath.Join(dir, "policy"), Path: filepath.Join(dir, "audit.log"), Format: "json", Mode: auditlog.ModeBlocking, MaxSize: 100}
+	o := auditlog.Options{
+		PolicyFile: filepath.Join(dir, "policy"), Path: filepath.Join(dir, "audit.log"), Format: "json",
+		Mode: auditlog.ModeBlocking, MaxSize: 100,
+	}
 	if err := os.WriteFile(o.PolicyFile, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n"+rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +123,12 @@ rules:
 	}
 
 	// Of a Secret, only that it was made is logged.
-	mustMake(t, ts.client(t).CoreV1().Secrets("default"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"k": "hidden"}})
-	if e := find(t, events, "ResponseComplete", "create", "/api/v1/namespaces/default/secrets"); e.Level != "Metadata" || e.RequestObject != nil || e.ResponseObject != nil {
+	mustMake(
+		t, ts.client(t).CoreV1().Secrets("default"),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"k": "hidden"}},
+	)
+	if e := find(t, events, "ResponseComplete", "create", "/api/v1/namespaces/default/secrets"); e.Level != "Metadata" ||
+		e.RequestObject != nil || e.ResponseObject != nil {
 		t.Errorf("%+v", e)
 	}
 
@@ -172,7 +179,7 @@ rules:
 	// Clients reach into a container, by either protocol.
 	mustMake(t, ts.client(t).CoreV1().Pods("default"), newPod("p", "c"))
 	ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
-	host := &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: ts.authority.token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	host := &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: ts.adminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	to := &url.URL{Scheme: "https", Host: ts.tls.String(), Path: "/api/v1/namespaces/default/pods/p/exec", RawQuery: "command=size&stdout=true&tty=true"}
 	socket, err := remotecommand.NewWebSocketExecutor(host, http.MethodGet, to.String())
 	if err != nil {
@@ -184,7 +191,10 @@ rules:
 	}
 	for verb, executor := range map[string]remotecommand.Executor{"get": socket, "create": spdy} {
 		var out bytes.Buffer
-		if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Tty: true, TerminalSizeQueue: &oneSize{Width: 7, Height: 3}}); err != nil || !strings.HasPrefix(out.String(), "7x3") {
+		if err := executor.StreamWithContext(
+			ctx, remotecommand.StreamOptions{Stdout: &out, Tty: true, TerminalSizeQueue: &oneSize{Width: 7, Height: 3}},
+		); err != nil ||
+			!strings.HasPrefix(out.String(), "7x3") {
 			t.Errorf("%s: %v", out.String(), err)
 		}
 		for _, stage := range []string{"ResponseStarted", "ResponseComplete"} {
@@ -234,7 +244,8 @@ func TestRequestsThatCannotBeLoggedAreRefused(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	ts := startServer(t, func(c *Config) { c.Audit = l })
-	if code, text := ts.do(t, "POST", "/api/v1/namespaces/default/configmaps", "application/json", `{"metadata":{"name":"a"}}`); code != 500 || !strings.Contains(text, "failed to store audit event") {
+	if code, text := ts.do(t, "POST", "/api/v1/namespaces/default/configmaps", "application/json", `{"metadata":{"name":"a"}}`); code != 500 ||
+		!strings.Contains(text, "failed to store audit event") {
 		t.Errorf("%d: %s", code, text)
 	}
 	if err := ts.store.View(func(sn *store.Snapshot) error {

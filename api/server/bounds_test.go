@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/jobd/jobd/api/flowcontrol"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/store"
 )
@@ -47,7 +48,7 @@ func waitFor(t testing.TB, what string, is func() bool) {
 
 func TestTooLongHeadersAreRefused(t *testing.T) {
 	ts := startServer(t)
-	answer, err := io.ReadAll(ts.raw(t, "GET /livez HTTP/1.1\r\nHost: jobd\r\nX: "+strings.Repeat("x", maxHeaderBytes+8192)+"\r\n\r\n"))
+	answer, err := io.ReadAll(ts.raw(t, "GET /livez HTTP/1.1\r\nHost: jobd\r\nX: "+strings.Repeat("x", flowcontrol.MaxHeaderBytes+8192)+"\r\n\r\n"))
 	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 431 ")) {
 		t.Errorf("%.100s: %v", answer, err)
 	}
@@ -65,7 +66,10 @@ func TestRequestsThatAskForTooMuchAreRefused(t *testing.T) {
 		{"/api/v1/pods?labelSelector=" + long, "", 400, "labelSelector has 70000 bytes: at most 65536 are allowed"},
 		{"/api/v1/pods?watch=1&fieldSelector=" + long, "", 400, "fieldSelector has 70000 bytes: at most 65536 are allowed"},
 		{"/api/v1/pods?labelSelector=a+in+(b,c)" + strings.Repeat(",!a", 1000), "", 400, "labelSelector has 1001 requirements: at most 1000 are allowed"},
-		{"/api/v1/pods?fieldSelector=metadata.name!=a" + strings.Repeat(",metadata.name!=b", 1000), "", 400, "fieldSelector has 1001 requirements: at most 1000 are allowed"},
+		{
+			"/api/v1/pods?fieldSelector=metadata.name!=a" + strings.Repeat(",metadata.name!=b", 1000), "", 400,
+			"fieldSelector has 1001 requirements: at most 1000 are allowed",
+		},
 		{"/api/v1/pods?limit=1&continue=" + long, "", 400, "continue has 70000 bytes: at most 16384 are allowed"},
 		{"/api/v1/namespaces/default/pods/" + long, "", 414, "the path of the request has 70032 bytes: at most 8192 are allowed"},
 		{"/api/v1/pods", strings.Repeat("X: y\r\n", 300), 431, "the request has 300 headers: at most 256 are allowed"},
@@ -122,7 +126,9 @@ func TestAPatchThatGrowsIsRefused(t *testing.T) {
 		t.Errorf("%d: %.200s", code, text)
 	}
 	many := "[" + strings.Repeat(`{"op":"test","path":"/kind","value":"Job"},`, 20_000) + `{"op":"test","path":"/kind","value":"Job"}]`
-	if code, text := ts.do(t, "PATCH", "/apis/batch/v1/namespaces/default/jobs/a", "application/json-patch+json", many); code != http.StatusRequestEntityTooLarge {
+	if code, text := ts.do(
+		t, "PATCH", "/apis/batch/v1/namespaces/default/jobs/a", "application/json-patch+json", many,
+	); code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a patch of many operations: %d: %.200s", code, text)
 	}
 }
@@ -264,7 +270,7 @@ func TestSlowReadersAreDropped(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Header.Set("Authorization", "Bearer "+ts.authority.token)
+			r.Header.Set("Authorization", "Bearer "+ts.adminToken)
 			client := ts.network(t)
 			resp, err := client.Do(r)
 			if err != nil || resp.ProtoMajor != 2 {
@@ -321,7 +327,7 @@ func TestAWatcherThatOnlyWaitsIsNotSlow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Authorization", "Bearer "+ts.authority.token)
+		r.Header.Set("Authorization", "Bearer "+ts.adminToken)
 		resp, err := client.Do(r)
 		if err != nil || resp.StatusCode != 200 {
 			t.Fatal(resp, err)
@@ -342,25 +348,7 @@ func TestAWatcherThatOnlyWaitsIsNotSlow(t *testing.T) {
 
 // network is a client of the TLS listener that trusts it and has no credentials of its own.
 func (ts *testServer) network(t testing.TB) *http.Client {
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ts.authority.pool}, ForceAttemptHTTP2: true}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ts.roots}, ForceAttemptHTTP2: true}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
 }
-
-// TestNobodyHangsUpOnARequestThatHasEnded lets the time limit of a write expire at the moment when its request ends: by
-// then the connection belongs to another request, and a stream to nobody.
-func TestNobodyHangsUpOnARequestThatHasEnded(t *testing.T) {
-	w := &takenInTime{ResponseWriter: endedStream{t}}
-	w.end()
-	if w.hangUp() {
-		t.Error("it hangs up")
-	}
-}
-
-// endedStream is what HTTP/2 leaves of a stream: nothing that may be called.
-type endedStream struct{ t *testing.T }
-
-func (s endedStream) Header() http.Header              { return nil }
-func (s endedStream) Write([]byte) (int, error)        { s.t.Error("written to"); return 0, nil }
-func (s endedStream) WriteHeader(int)                  { s.t.Error("answered") }
-func (s endedStream) SetWriteDeadline(time.Time) error { s.t.Error("touched"); return nil }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
@@ -50,7 +52,8 @@ func TestDiscoveryTakesTwoRequests(t *testing.T) {
 		}
 		resp := ts.send(t, "GET", path, http.Header{"Accept": {aggregated}})
 		tag := resp.Header.Get("Etag")
-		if again := ts.send(t, "GET", path, http.Header{"Accept": {aggregated}, "If-None-Match": {tag}}); tag == "" || again.StatusCode != http.StatusNotModified {
+		if again := ts.send(t, "GET", path, http.Header{"Accept": {aggregated}, "If-None-Match": {tag}}); tag == "" ||
+			again.StatusCode != http.StatusNotModified {
 			t.Errorf("%s again, with its tag %q: %d", path, tag, again.StatusCode)
 		}
 	}
@@ -86,6 +89,25 @@ func TestContentTypes(t *testing.T) {
 			t.Errorf("Accept %q: %s, want %s", accept, got, want)
 		}
 	}
+	odd := newJob("odd")
+	odd.Annotations = map[string]string{"text": "\x7f\u0085\u009b\u202e\uffff", "long": strings.Repeat("\x7f", 3000)}
+	mustMake(t, ts.client(t).BatchV1().Jobs("default"), odd)
+	for _, at := range []string{path + "/odd", path} {
+		text, err := ts.client(t).RESTClient().Get().AbsPath(at).SetHeader("Accept", "application/yaml").DoRaw(t.Context())
+		var got batchv1.JobList
+		if err != nil || yaml.Unmarshal(text, &got) != nil {
+			t.Fatalf("%s: %v, %.200s", at, err, text)
+		}
+		if len(got.Items) == 0 {
+			got.Items = make([]batchv1.Job, 1)
+			if err := yaml.Unmarshal(text, &got.Items[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if last := got.Items[len(got.Items)-1]; !maps.Equal(last.Annotations, odd.Annotations) {
+			t.Errorf("%s: the annotations came back as %q", at, last.Annotations)
+		}
+	}
 	manifest, err := yaml.JSONToYAML([]byte(jobJSON("y")))
 	if err != nil {
 		t.Fatal(err)
@@ -112,13 +134,18 @@ func TestContentTypes(t *testing.T) {
 			t.Errorf("%s %.20q: %d, want %d: %.200s", tc.contentType, tc.body, code, tc.code, text)
 		}
 	}
-	for contentType, code := range map[string]int{"application/json": 415, "": 415, "application/merge-patch+json": 200, "application/strategic-merge-patch+json": 200, "application/json-patch+json": 400} {
+	for contentType, code := range map[string]int{
+		"application/json": 415, "": 415, "application/merge-patch+json": 200, "application/strategic-merge-patch+json": 200,
+		"application/json-patch+json": 400,
+	} {
 		if got, text := ts.do(t, "PATCH", path+"/a", contentType, `{"metadata":{"labels":{"a":"b"}}}`); got != code {
 			t.Errorf("patch as %q: %d, want %d: %.200s", contentType, got, code, text)
 		}
 	}
 
-	objects, err := metadata.NewForConfigOrDie(ts.config()).Resource(scheme.Kinds()[0].GroupVersion.WithResource("namespaces")).List(t.Context(), metav1.ListOptions{Limit: 2})
+	objects, err := metadata.NewForConfigOrDie(ts.config()).Resource(
+		scheme.Kinds()[0].GroupVersion.WithResource("namespaces"),
+	).List(t.Context(), metav1.ListOptions{Limit: 2})
 	if err != nil || len(objects.Items) != 2 || objects.Continue == "" {
 		t.Errorf("metadata only: %+v: %v", objects, err)
 	}

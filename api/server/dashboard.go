@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/jobd/jobd/dashboard"
+	"github.com/jobd/jobd/api/dashboard"
 )
 
 // withDashboard serves the page beside the API: its files hold no data, so that they need no credentials.

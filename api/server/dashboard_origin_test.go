@@ -10,6 +10,8 @@ import (
 
 	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/roles"
 )
 
 // A browser may show a client certificate for another site, so that is refused. Programs, and those who show a token, may say
@@ -18,7 +20,7 @@ func TestOriginsOfWebSockets(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.Containers = fakeContainers{} })
 	ts.mustDo(t, http.MethodPost, "/api/v1/namespaces/default/pods", `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`, 201)
 	ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
-	cert, key, err := ts.authority.issueClient("me", []string{adminGroup}, time.Hour)
+	cert, key, err := ts.authority.IssueClient("me", []string{roles.AdminGroup}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,13 +35,16 @@ func TestOriginsOfWebSockets(t *testing.T) {
 		// By Firefox, and by each browser of what is no WebSocket.
 		"a browser that says so": {"User-Agent": {mozilla}, "Sec-Fetch-Site": {"cross-site"}},
 	}
-	origins := map[string]string{"none": "", "its own": "https://" + ts.tls.String(), "another port": "http://localhost", "another site": "https://evil.example", "a sandbox": "null"}
+	origins := map[string]string{
+		"none": "", "its own": "https://" + ts.tls.String(), "another port": "http://localhost",
+		"another site": "https://evil.example", "a sandbox": "null",
+	}
 	for credential, shown := range map[string]struct {
 		http.Header
 		certificates []tls.Certificate
 		socket       bool
 	}{
-		"a token":                        {Header: http.Header{"Authorization": {"Bearer " + ts.authority.token}}},
+		"a token":                        {Header: http.Header{"Authorization": {"Bearer " + ts.adminToken}}},
 		"a certificate":                  {certificates: []tls.Certificate{pair}},
 		"the socket":                     {socket: true},
 		"nothing":                        {},

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	wire "github.com/jobd/jobd/api/database"
+	"github.com/jobd/jobd/api/database"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/store"
 )
 
@@ -14,13 +15,21 @@ func (s *Server) database(w http.ResponseWriter, r *http.Request) {
 	db := s.config.Store
 	switch op := r.URL.Query().Get("op"); {
 	case r.Method == http.MethodGet && op == "":
-		tell(w, wire.Description{File: db.Path(), Version: db.Version()})
+		tell(w, database.Description{File: db.Path(), Version: db.Version()})
 	case r.Method == http.MethodGet && op == "backup":
 		s.backup(w, r)
 	case r.Method == http.MethodPost && op == "check":
-		if err := db.Check(); errors.Is(err, store.ErrCorrupt) {
+		err := db.Check()
+		var refused []string
+		if err == nil {
+			refused, err = storage.Check(r.Context(), db)
+		}
+		switch {
+		case err == nil:
+			tell(w, database.Findings{Refused: refused})
+		case errors.Is(err, store.ErrCorrupt):
 			http.Error(w, err.Error(), http.StatusConflict)
-		} else if err != nil {
+		default:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	case r.Method == http.MethodPost && op == "compact":
@@ -29,7 +38,7 @@ func (s *Server) database(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		tell(w, wire.Sizes{Before: before, After: after})
+		tell(w, database.Sizes{Before: before, After: after})
 	default:
 		http.Error(w, "want GET, GET ?op=backup, POST ?op=check or POST ?op=compact", http.StatusBadRequest)
 	}

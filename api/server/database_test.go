@@ -16,38 +16,43 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	wire "github.com/jobd/jobd/api/database"
+	"github.com/jobd/jobd/api/database"
 	"github.com/jobd/jobd/store"
 )
 
 func TestDatabaseIsLookedAfterOverTheSocketAlone(t *testing.T) {
 	ts := startServer(t)
 	mustMake(t, ts.client(t).BatchV1().Jobs("default"), newJob("a"))
-	var is wire.Description
-	if err := json.Unmarshal([]byte(ts.mustDo(t, "GET", wire.Path, "", 200)), &is); err != nil || is.File != ts.store.Path() || is.Version != ts.store.Version() {
+	var is database.Description
+	if err := json.Unmarshal([]byte(ts.mustDo(t, "GET", database.Path, "", 200)), &is); err != nil ||
+		is.File != ts.store.Path() || is.Version != ts.store.Version() {
 		t.Errorf("%+v: %v", is, err)
 	}
-	ts.mustDo(t, "POST", wire.Path+"?op=check", "", 200)
-	var sizes wire.Sizes
-	if err := json.Unmarshal([]byte(ts.mustDo(t, "POST", wire.Path+"?op=compact", "", 200)), &sizes); err != nil || sizes.After == 0 || sizes.After > sizes.Before {
+	ts.mustDo(t, "POST", database.Path+"?op=check", "", 200)
+	var sizes database.Sizes
+	if err := json.Unmarshal([]byte(ts.mustDo(t, "POST", database.Path+"?op=compact", "", 200)), &sizes); err != nil ||
+		sizes.After == 0 || sizes.After > sizes.Before {
 		t.Errorf("%+v: %v", sizes, err)
 	}
-	for _, wrong := range []string{"POST " + wire.Path, "GET " + wire.Path + "?op=check", "DELETE " + wire.Path, "POST " + wire.Path + "?op=drop"} {
+	for _, wrong := range []string{
+		"POST " + database.Path, "GET " + database.Path + "?op=check", "DELETE " + database.Path,
+		"POST " + database.Path + "?op=drop",
+	} {
 		method, path, _ := strings.Cut(wrong, " ")
 		ts.mustDo(t, method, path, "", 400)
 	}
-	if !strings.Contains(ts.log.String(), "path="+wire.Path) {
+	if !strings.Contains(ts.log.String(), "path="+database.Path) {
 		t.Error("a compaction is not logged")
 	}
 
 	// An administrator does not even find it over the network.
 	client := ts.network(t)
 	for _, method := range []string{"GET", "POST"} {
-		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+ts.tls.String()+wire.Path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+ts.tls.String()+database.Path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Authorization", "Bearer "+ts.authority.token)
+		r.Header.Set("Authorization", "Bearer "+ts.adminToken)
 		resp, err := client.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +92,7 @@ func TestBackupUnderWrites(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		before := ts.store.Version()
-		copied := ts.mustDo(t, "GET", wire.Path+"?op=backup", "", 200)
+		copied := ts.mustDo(t, "GET", database.Path+"?op=backup", "", 200)
 		path := filepath.Join(t.TempDir(), fmt.Sprint(i))
 		if err := os.WriteFile(path, []byte(copied), 0o600); err != nil {
 			t.Fatal(err)
@@ -147,13 +152,13 @@ func TestABackupThatNobodyReadsStopsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "GET %s?op=backup HTTP/1.0\r\n\r\n", wire.Path)
+	fmt.Fprintf(conn, "GET %s?op=backup HTTP/1.0\r\n\r\n", database.Path)
 	if _, err := io.ReadFull(conn, make([]byte, 1000)); err != nil {
 		t.Fatal(err)
 	}
 	compacted := make(chan int)
 	go func() {
-		code, _ := ts.do(t, "POST", wire.Path+"?op=compact", "", "")
+		code, _ := ts.do(t, "POST", database.Path+"?op=compact", "", "")
 		compacted <- code
 	}()
 	for i := range 20 {

@@ -68,7 +68,8 @@ func TestDeletion(t *testing.T) {
 			t.Fatal(code, text)
 		}
 		got, err := jobs.Get(t.Context(), "a", metav1.GetOptions{})
-		if err != nil || len(got.Finalizers) != 1 || got.Finalizers[0] != metav1.FinalizerOrphanDependents || got.DeletionTimestamp == nil || got.Generation != 2 {
+		if err != nil || len(got.Finalizers) != 1 || got.Finalizers[0] != metav1.FinalizerOrphanDependents ||
+			got.DeletionTimestamp == nil || got.Generation != 2 {
 			t.Errorf("%+v: %v", got.ObjectMeta, err)
 		}
 	})

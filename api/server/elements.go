@@ -2,21 +2,27 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/jobd/jobd/api/elements"
+	"github.com/jobd/jobd/api/roles"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
 )
@@ -31,27 +37,60 @@ const (
 	maxErrors = 100
 )
 
-// countElements refuses bodies with more elements in a list than any object has, before they are decoded.
+// countElements refuses bodies with more elements in a list than any object has, before they are decoded, and patches with
+// quantities that take hours to compute. Those in other bodies are refused by what decodes them.
 func (s *Server) countElements(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !info.IsResourceRequest || r.Body == nil || r.Body == http.NoBody || 0 <= r.ContentLength && r.ContentLength < smallBody ||
-			slices.Contains(reaching, info.Subresource) || !slices.Contains(changing, info.Verb) {
+		if !ok || !info.IsResourceRequest || r.Body == nil || r.Body == http.NoBody ||
+			slices.Contains(roles.Reaching, info.Subresource) || !slices.Contains(roles.Changing, info.Verb) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		checked, err := s.checkElements(r, info)
+		form := formOf(r)
+		if 0 <= r.ContentLength && r.ContentLength < smallBody && !slices.Contains(large, form) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		checked, err := s.checkElements(r, info, form)
 		if err != nil {
 			gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
-			responsewriters.ErrorNegotiated(err, scheme.Codecs, gv, w, r)
+			responsewriters.ErrorNegotiated(err, scheme.Answers, gv, w, r)
 			return
 		}
 		next.ServeHTTP(w, checked)
 	})
 }
 
+// formOf returns what a body is, as its handler reads it: that of a patch takes no notice of what follows a semicolon, and that of
+// all others takes what cannot be read for JSON.
+func formOf(r *http.Request) string {
+	header := r.Header.Get("Content-Type")
+	if r.Method == http.MethodPatch {
+		form, _, _ := strings.Cut(header, ";")
+		return form
+	}
+	form, _, err := mime.ParseMediaType(header)
+	if err != nil {
+		return ""
+	}
+	return form
+}
+
+const (
+	inYAML      = runtime.ContentTypeYAML
+	inProtobuf  = runtime.ContentTypeProtobuf
+	jsonPatch   = string(types.JSONPatchType)
+	applied     = string(types.ApplyYAMLPatchType)
+	strategical = string(types.StrategicMergePatchType)
+)
+
+// large are the forms in which a small body can have much: in YAML by aliases, and by quantities in patches that become parts of an
+// object without a decoder.
+var large = []string{inYAML, applied, strategical}
+
 // checkElements reads the body of a request, and returns the request with the same body.
-func (s *Server) checkElements(r *http.Request, info *request.RequestInfo) (*http.Request, error) {
+func (s *Server) checkElements(r *http.Request, info *request.RequestInfo, form string) (*http.Request, error) {
 	size := r.ContentLength
 	if size < 0 || size > maxBodyBytes {
 		size = maxBodyBytes
@@ -65,27 +104,34 @@ func (s *Server) checkElements(r *http.Request, info *request.RequestInfo) (*htt
 	if readErr != nil || len(body) > maxBodyBytes {
 		return checked, nil
 	}
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		kind = "" // the handler takes it for JSON, or refuses it
-	}
+	kind := schema.GroupVersionKind{Group: info.APIGroup, Version: info.APIVersion,
+		Kind: s.kinds[schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}]}
 	var found *field.Error
-	switch kind {
-	case "application/yaml", "application/apply-patch+yaml":
-		found, err = elements.InYAML(body, func() error { return storage.Hold(r.Context(), len(body)*yamlFactor) })
+	switch form {
+	case inYAML, applied:
+		asJSON, err := elements.ToJSON(body, func() error { return storage.Hold(r.Context(), len(body)*yamlFactor) })
 		if err != nil {
 			return nil, err
 		}
-	case "application/vnd.kubernetes.protobuf":
-		found = elements.InProtobuf(body, scheme.Scheme)
+		if found = elements.InJSON(asJSON, false); found == nil && form == applied {
+			found = elements.QuantitiesInJSON(asJSON, typeOf(kind, nil))
+		}
+	case inProtobuf:
+		if strings.HasPrefix(info.Verb, "delete") { // the decoder of all else counts, since it knows what is in a body
+			found = elements.InProtobuf(body, reflect.TypeFor[metav1.DeleteOptions]())
+		}
+	case strategical:
+		if found = elements.InJSON(body, false); found == nil {
+			found = elements.QuantitiesInJSON(body, typeOf(kind, nil))
+		}
+		checked = checked.WithContext(context.WithValue(checked.Context(), patchKey{}, strategicPatch{elements.StrategicPatchOf(body), s.patches}))
 	default:
-		found = elements.InJSON(body, kind == "application/json-patch+json")
+		found = elements.InJSON(body, form == jsonPatch)
 	}
 	if found == nil {
 		return checked, nil
 	}
-	return nil, apierrors.NewInvalid(schema.GroupKind{Group: info.APIGroup, Kind: s.kinds[schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}]},
-		info.Name, field.ErrorList{found})
+	return nil, apierrors.NewInvalid(kind.GroupKind(), info.Name, field.ErrorList{found})
 }
 
 // readBody is a body that has been read: what there is of it, and then how it ended.

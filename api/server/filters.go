@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -14,26 +13,30 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
+	"github.com/jobd/jobd/api/authorization"
+	"github.com/jobd/jobd/api/conns"
+	"github.com/jobd/jobd/api/flowcontrol"
+	"github.com/jobd/jobd/api/roles"
 	"github.com/jobd/jobd/api/scheme"
 )
 
 // chain puts the filters in front of the API, in the order of a kube-apiserver.
-func (s *Server) chain(h http.Handler, access access, sharing *sharing) http.Handler {
+func (s *Server) chain(h http.Handler, access access, shares *flowcontrol.Shares) http.Handler {
 	backend, policy := s.audit()
 	h = s.countElements(h)
 	h = s.panics.answer(h) // here too, since this is what a timeout may run on a goroutine of its own, and then leave alone
 	h = s.logWrites(h)
-	h = sharing.fairly(h)
+	h = shares.Fairly(h)
 	h = access(h)
-	h = withDeepStack(h)
+	h = flowcontrol.WithDeepStack(h)
 	// Inside the timeout, so that no warning is added to a response that has been given up.
 	h = apifilters.WithWarningRecorder(h)
 	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, longRunning)
-	h = apifilters.WithRequestDeadline(h, backend, policy, longRunning, scheme.Codecs, s.config.RequestTimeout)
+	h = apifilters.WithRequestDeadline(h, backend, policy, longRunning, scheme.Answers, s.config.RequestTimeout)
 	h = s.endWithServer(h)
-	h = s.dropSlowReaders(h)
-	h = s.dropSlowWriters(h)
-	h = refuseExcess(h, scheme.Codecs)
+	h = flowcontrol.DropSlowReaders(h, longRunning, s.config.RequestTimeout, s.config.Logger)
+	h = flowcontrol.DropSlowWriters(h, longRunning, s.config.RequestTimeout, s.config.bodyPause)
+	h = flowcontrol.RefuseExcess(h, scheme.Answers)
 	h = apifilters.WithCacheControl(h)
 	h = apifilters.WithLatencyTrackers(h)
 	h = apifilters.WithRequestInfo(h, requestInfo)
@@ -45,16 +48,13 @@ func (s *Server) chain(h http.Handler, access access, sharing *sharing) http.Han
 // requestInfo reads from a request what it is about.
 var requestInfo = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// errStopping is the cause of the end of requests that the server has ended.
-var errStopping = errors.New("jobd is stopping")
-
 // endWithServer ends requests that would last for ever when the server stops.
 func (s *Server) endWithServer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if info, ok := request.RequestInfoFrom(r.Context()); ok && longRunning(r, info) {
 			ctx, cancel := context.WithCancelCause(r.Context())
 			defer cancel(nil)
-			defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
+			defer context.AfterFunc(s.stopping, func() { cancel(conns.ErrStopping) })()
 			r = r.WithContext(ctx)
 		}
 		next.ServeHTTP(w, r)
@@ -66,8 +66,8 @@ func (s *Server) logWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-		if !ok || reads && !slices.Contains(reaching, info.Subresource) ||
-			isQuestion(info.Verb, info.APIGroup, info.Resource) {
+		if !ok || reads && !slices.Contains(roles.Reaching, info.Subresource) ||
+			authorization.IsQuestion(info.Verb, info.APIGroup, info.Resource) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -97,7 +97,7 @@ func (s *Server) logWrites(next http.Handler) http.Handler {
 		if actor, ok := r.Context().Value(actorKey{}).(string); ok {
 			attrs = append(attrs, "actor", actor)
 		}
-		if p, ok := peerFrom(r.Context()); ok {
+		if p, ok := conns.PeerFrom(r.Context()); ok {
 			attrs = append(attrs, "uid", p.UID, "pid", p.PID)
 		} else {
 			attrs = append(attrs, "from", r.RemoteAddr)

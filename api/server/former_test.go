@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +37,10 @@ func TestAFormerNamespaceIsSomebodyElses(t *testing.T) {
 	create()
 	secrets := c.CoreV1().Secrets("team")
 	for i := range 3 {
-		mustMake(t, secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", i)}, StringData: map[string]string{"pw": "of the former tenant"}})
+		mustMake(
+			t, secrets,
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", i)}, StringData: map[string]string{"pw": "of the former tenant"}},
+		)
 	}
 	page, err := secrets.List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -98,30 +100,35 @@ func TestAFormerNamespaceIsSomebodyElses(t *testing.T) {
 		}
 	}
 	// A namespace can be read at its own versions.
-	if _, err := tenant.CoreV1().Secrets("team").List(ctx, metav1.ListOptions{ResourceVersion: ns.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}); err != nil {
+	if _, err := tenant.CoreV1().Secrets("team").List(
+		ctx, metav1.ListOptions{ResourceVersion: ns.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+	); err != nil {
 		t.Errorf("at the version of the namespace: %v", err)
 	}
 	// Who may read all namespaces can read what was in each.
-	if l, err := c.CoreV1().Secrets("").List(ctx, metav1.ListOptions{ResourceVersion: before, ResourceVersionMatch: metav1.ResourceVersionMatchExact}); err != nil || len(l.Items) != 3 {
+	if l, err := c.CoreV1().Secrets("").List(
+		ctx, metav1.ListOptions{ResourceVersion: before, ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+	); err != nil ||
+		len(l.Items) != 3 {
 		t.Errorf("of all namespaces: %v", err)
 	}
 
-	since := func(c *kubernetes.Clientset) time.Time {
+	within := func(c *kubernetes.Clientset) history.Tenancy {
 		t.Helper()
 		asked = history.Query{}
 		if err := c.RESTClient().Get().AbsPath(history.Path("team")).Do(context.Background()).Error(); err != nil {
 			t.Fatal(err)
 		}
-		return asked.Since
+		return asked.Within
 	}
-	if got := since(tenant); !got.Equal(ns.CreationTimestamp.Add(time.Second)) {
-		t.Errorf("the history of its tenant begins %v, the namespace %v", got, ns.CreationTimestamp)
+	if got := within(tenant); got.UID != string(ns.UID) || !got.Began.Equal(ns.CreationTimestamp.Time) {
+		t.Errorf("the history of its tenant is that of %v, the namespace %v", got, ns.ObjectMeta)
 	}
-	if got := since(ts.client(t)); !got.IsZero() {
-		t.Errorf("that of an administrator begins %v", got)
+	if got := within(ts.client(t)); got != (history.Tenancy{}) {
+		t.Errorf("that of an administrator is that of %v", got)
 	}
-	if got := since(ts.limited(t, "role=read")); !got.IsZero() {
-		t.Errorf("that of a reader of all namespaces begins %v", got)
+	if got := within(ts.limited(t, "role=read")); got != (history.Tenancy{}) {
+		t.Errorf("that of a reader of all namespaces is that of %v", got)
 	}
 	if err := ts.store.View(func(s *store.Snapshot) error {
 		if n := s.Count("births."); n != 1 {

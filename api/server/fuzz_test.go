@@ -16,10 +16,22 @@ func FuzzPatch(f *testing.F) {
 	mustMake(f, ts.client(f).BatchV1().Jobs("default"), newJob("a"))
 	kinds := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyPatchType}
 	for kind, patches := range [][]string{
-		{`[{"op":"add","path":"/metadata/labels/a","value":"b"}]`, `[{"op":"test","path":""}]`, `[{"op":"move","from":"/spec","path":"/metadata/annotations"}]`},
+		{
+			`[{"op":"add","path":"/metadata/labels/a","value":"b"}]`, `[{"op":"test","path":""}]`,
+			`[{"op":"move","from":"/spec","path":"/metadata/annotations"}]`,
+		},
 		{`{"spec":{"parallelism":2}}`, `{"metadata":null}`, `[]`},
-		{`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"x","env":[{"name":"A","$patch":"delete"}]}]}}}}`, `{"spec":{"$patch":"replace"}}`, `{"spec":{"template":{"spec":{"volumes":[{"name":[0]},{"name":{"a":1}}],"containers":[{"name":[0]}]}}}}`, `{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"c"}],"$retainKeys":["a"]}}}}`},
-		{`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},"spec":{"parallelism":3}}`, `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"name":"c"},{"name":"c"}]}}}}`, "a: [b"},
+		{
+			`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"x","env":[{"name":"A","$patch":"delete"}]}]}}}}`,
+			`{"spec":{"$patch":"replace"}}`,
+			`{"spec":{"template":{"spec":{"volumes":[{"name":[0]},{"name":{"a":1}}],"containers":[{"name":[0]}]}}}}`,
+			`{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"c"}],"$retainKeys":["a"]}}}}`,
+		},
+		{
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},"spec":{"parallelism":3}}`,
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"name":"c"},{"name":"c"}]}}}}`,
+			"a: [b",
+		},
 	} {
 		for _, p := range patches {
 			for _, part := range []string{"", "/status"} {

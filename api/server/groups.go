@@ -27,6 +27,7 @@ import (
 	"k8s.io/kube-openapi/pkg/util"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"github.com/jobd/jobd/api/flowcontrol"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/tokens"
 )
@@ -51,15 +52,15 @@ func newGroups() *groups {
 	g := &groups{
 		container: restful.NewContainer(),
 		// A list is sent object by object.
-		codecs: serializer.NewCodecFactory(scheme.Scheme, serializer.WithStreamingCollectionEncodingToJSON(),
-			serializer.WithStreamingCollectionEncodingToProtobuf()),
+		codecs: guard(scheme.WithYAML(serializer.NewCodecFactory(scheme.Scheme, serializer.WithStreamingCollectionEncodingToJSON(),
+			serializer.WithStreamingCollectionEncodingToProtobuf()))),
 		versions: map[string][]schema.GroupVersion{},
 		served:   map[schema.GroupVersion]map[string]rest.Storage{},
 	}
 	g.container.Router(restful.CurlyRouter{}) // which takes what follows pods/NAME/proxy/
 	g.container.ServiceErrorHandler(func(e restful.ServiceError, r *restful.Request, w *restful.Response) {
 		err := apierrors.NewGenericServerResponse(e.Code, "", schema.GroupResource{}, "", e.Message, 0, false)
-		responsewriters.ErrorNegotiated(err, scheme.Codecs, schema.GroupVersion{}, w, r.Request)
+		responsewriters.ErrorNegotiated(err, scheme.Answers, schema.GroupVersion{}, w, r.Request)
 	})
 	return g
 }
@@ -113,8 +114,10 @@ func (g *groups) install(types managedfields.TypeConverter, admit admission.Inte
 			version := &endpoints.APIGroupVersion{
 				Storage: g.served[gv], Root: rootOf(gv), GroupVersion: gv, AllServedVersionsByResource: all,
 				OptionsExternalVersion: &schema.GroupVersion{Version: "v1"},
-				Serializer:             g.codecs, ParameterCodec: scheme.ParameterCodec,
-				Typer: scheme.Scheme, Creater: deepCreater{scheme.Scheme}, Convertor: scheme.Scheme, ConvertabilityChecker: scheme.Scheme,
+				Serializer:             sparingCodecs{g.codecs}, ParameterCodec: scheme.ParameterCodec,
+				Typer: scheme.Scheme, Creater: flowcontrol.DeepCreater{
+					ObjectCreater: scheme.Scheme,
+				}, Convertor: scheme.Scheme, ConvertabilityChecker: scheme.Scheme,
 				Defaulter: scheme.Scheme, Namer: runtime.Namer(meta.NewAccessor()),
 				UnsafeConvertor: runtime.UnsafeObjectConvertor(scheme.Scheme), TypeConverter: types,
 				EquivalentResourceRegistry: equivalent, Authorizer: allowed, Admit: admit,

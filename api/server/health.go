@@ -10,6 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
+
+	"github.com/jobd/jobd/api/roles"
 )
 
 // checks returns the checks that everything has, and those that are named.
@@ -36,7 +38,7 @@ func (m withReasons) Handle(path string, handler http.Handler) {
 		return
 	}
 	m.PathRecorderMux.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if who, ok := request.UserFrom(r.Context()); ok && slices.Contains(who.GetGroups(), adminGroup) {
+		if who, ok := request.UserFrom(r.Context()); ok && slices.Contains(who.GetGroups(), roles.AdminGroup) {
 			w = &reasonWriter{w, m.named}
 		}
 		handler.ServeHTTP(w, r)

@@ -22,9 +22,9 @@ func TestWhyAHealthCheckHasFailed(t *testing.T) {
 			t.Errorf("%s without the check says %d %s", path, code, text)
 		}
 	}
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ts.authority.pool}}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ts.roots}}
 	defer tr.CloseIdleConnections()
-	for token, want := range map[string]string{"": withheld, ts.authority.token: why} {
+	for token, want := range map[string]string{"": withheld, ts.adminToken: why} {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+ts.tls.String()+"/livez", nil)
 		if err != nil {
 			t.Fatal(err)

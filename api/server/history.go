@@ -13,6 +13,7 @@ import (
 
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 )
 
 // serveHistory serves what is kept of Jobs that have ended. Like a list of Jobs it takes the permission to list them, in
@@ -23,7 +24,7 @@ func (s *Server) serveHistory() {
 		list, err := s.history(r)
 		if err != nil {
 			gv := schema.GroupVersion{Group: history.Group, Version: history.Version}
-			responsewriters.ErrorNegotiated(err, scheme.Codecs, gv, w, r)
+			responsewriters.ErrorNegotiated(err, scheme.Answers, gv, w, r)
 			return
 		}
 		responsewriters.WriteRawJSON(http.StatusOK, list, w)
@@ -51,14 +52,14 @@ func (s *Server) history(r *http.Request) (*history.List, error) {
 	return s.config.History.Read(q)
 }
 
-// sinceNamespace leaves out what has ended before a namespace was created: a former one of the same name may have been
-// somebody else's. Who may read the history of all namespaces finds it there, and so here too.
+// sinceNamespace leaves out what ran in a former namespace of the same name: it may have been somebody else's. Who may read the
+// history of all namespaces finds it there, and so here too.
 func (s *Server) sinceNamespace(ctx context.Context, q *history.Query) error {
 	if q.Namespace == "" {
 		return nil
 	}
 	who, _ := request.UserFrom(ctx)
-	decision, _, err := s.authorize(ctx, authorizer.AttributesRecord{
+	decision, _, err := s.access.Authorize(ctx, authorizer.AttributesRecord{
 		User: who, Verb: "list", APIGroup: history.Group, APIVersion: history.Version, Resource: "jobs", ResourceRequest: true,
 	})
 	if err != nil {
@@ -67,17 +68,13 @@ func (s *Server) sinceNamespace(ctx context.Context, q *history.Query) error {
 	if decision == authorizer.DecisionAllow {
 		return nil
 	}
-	ns, found, err := s.namespace(q.Namespace)
+	ns, found, err := storage.Namespace(s.config.Store, q.Namespace)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	created := time.Now()
+	q.Within = history.Tenancy{Began: time.Now()}
 	if found {
-		created = ns.CreationTimestamp.Time
-	}
-	// Times have whole seconds: what has ended in that one was of the former namespace.
-	if since := created.Add(time.Second); since.After(q.Since) {
-		q.Since = since
+		q.Within = history.Tenancy{UID: string(ns.UID), Began: ns.CreationTimestamp.Time}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/listen"
 )
 
 // Bodies that are small on the wire and large once they are read, and some that are nested deeper than a stack.
@@ -53,7 +55,10 @@ func TestBodiesThatExplode(t *testing.T) {
 		{"a deep merge patch", "PATCH", path + "/a", "application/merge-patch+json", `{"spec":` + objects + `}`},
 		{"a deep strategic merge patch", "PATCH", path + "/a", "application/strategic-merge-patch+json", `{"spec":` + objects + `}`},
 		{"a deep JSON patch", "PATCH", path + "/a", "application/json-patch+json", `[{"op":"add","path":"/spec","value":` + objects + `}]`},
-		{"a deep path of a JSON patch", "PATCH", path + "/a", "application/json-patch+json", `[{"op":"add","path":"` + strings.Repeat("/a", depth) + `","value":1}]`},
+		{
+			"a deep path of a JSON patch", "PATCH", path + "/a", "application/json-patch+json",
+			`[{"op":"add","path":"` + strings.Repeat("/a", depth) + `","value":1}]`,
+		},
 		{"options of a deletion", "DELETE", path + "/a", "application/json", objects},
 		{"a review", "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "application/json", lists},
 	} {
@@ -73,7 +78,7 @@ func TestBodiesThatExplode(t *testing.T) {
 // requestTLS sends one request over TLS, exactly as given, and returns the status code.
 func (ts *testServer) requestTLS(t *testing.T, token, method, rawPath string, headers map[string]string) int {
 	t.Helper()
-	conn, err := tls.Dial("tcp", ts.tls.String(), &tls.Config{RootCAs: ts.authority.pool, NextProtos: []string{"http/1.1"}})
+	conn, err := tls.Dial("tcp", ts.tls.String(), &tls.Config{RootCAs: ts.roots, NextProtos: []string{"http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +123,7 @@ func TestReadersStayReaders(t *testing.T) {
 			in + "pods/p%2Fexec?command=id&stdout=true", in + "secrets", in + "secrets/s", in + "secrets?watch=true", in + "secrets/s?watch=true",
 			"/api/v1/secrets", "/api/v1/watch/secrets", "/api/v1/watch/namespaces/default/secrets/s", in + "secrets?fieldSelector=metadata.name%3Ds",
 			in + "configmaps/../secrets/s", in + "configmaps/..%2fsecrets%2fs", in + "Secrets", in + "secrets%00", in + "serviceaccounts/reader/token",
-			"/jobd/v1/kubeconfig", "/jobd/v1/images", "/jobd/v1/database", "/debug/pprof/heap",
+			"/jobd/v1/kubeconfig", "/jobd/v1/images", "/jobd/v1/database", "/jobd/v1/debug", "/debug/pprof/heap",
 		} {
 			for _, method := range []string{"GET", "POST"} {
 				if code := ts.requestTLS(t, reader, method, path, headers); code < 300 || code >= 500 {
@@ -213,7 +218,11 @@ func TestForgedTokens(t *testing.T) {
 		}
 		return token
 	}
-	stranger, err := openAuthority(t.TempDir(), time.Now)
+	stranger, err := listen.OpenKey(filepath.Join(t.TempDir(), "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificates, err := listen.OpenKey(filepath.Join(filepath.Dir(ts.socket), "tls", "ca.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,8 +247,8 @@ func TestForgedTokens(t *testing.T) {
 		"of another issuer":                      parts[0] + "." + with(parts[1], "iss", "https://kubernetes.default.svc") + "." + parts[2],
 		"with a key of its own":                  with(parts[0], "jwk", map[string]any{"kty": "oct", "k": "eA"}) + "." + parts[1] + "." + parts[2],
 		"whose key is a path":                    with(parts[0], "kid", "../../../../dev/null") + "." + parts[1] + "." + parts[2],
-		"signed by another key":                  sign(jose.ES256, stranger.key),
-		"signed by the key of the certificates":  sign(jose.ES256, ts.authority.key),
+		"signed by another key":                  sign(jose.ES256, stranger),
+		"signed by the key of the certificates":  sign(jose.ES256, certificates),
 		"signed with what everybody can read":    sign(jose.HS256, public),
 		"signed with the digest of that":         sign(jose.HS256, sum[:]),
 		"with more behind it":                    good + ".x",
@@ -265,7 +274,7 @@ func TestForgedTokens(t *testing.T) {
 // frames opens an HTTP/2 connection on which every frame is written by hand.
 func (ts *testServer) frames(t *testing.T) (*http2.Framer, *tls.Conn) {
 	t.Helper()
-	conn, err := tls.Dial("tcp", ts.tls.String(), &tls.Config{RootCAs: ts.authority.pool, NextProtos: []string{"h2"}})
+	conn, err := tls.Dial("tcp", ts.tls.String(), &tls.Config{RootCAs: ts.roots, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +296,7 @@ func (ts *testServer) request(path string) []byte {
 	encoder := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{
 		{":method", "GET"}, {":scheme", "https"}, {":authority", "jobd"}, {":path", path},
-		{"authorization", "Bearer " + ts.authority.token},
+		{"authorization", "Bearer " + ts.adminToken},
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 	}

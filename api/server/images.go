@@ -8,25 +8,25 @@ import (
 	"github.com/containerd/errdefs"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	wire "github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/api/images"
 	"github.com/jobd/jobd/runtime"
 )
 
 // newImagesHandler serves images as described in package api/images. Without Images every request is refused.
-func newImagesHandler(i Images) http.Handler { return &images{i} }
+func newImagesHandler(i Images) http.Handler { return &imagesHandler{i} }
 
-type images struct{ runtime Images }
+type imagesHandler struct{ runtime Images }
 
-func (h *images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *imagesHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	switch {
 	case h.runtime == nil:
 		refuse(w, fmt.Errorf("images are managed by a container runtime, and this daemon has none: %w",
 			errdefs.ErrNotImplemented))
 	case r.Method == http.MethodGet && q.Get("op") == "transfers":
-		transfers := wire.Transfers{Items: []wire.Transfer{}}
+		transfers := images.Transfers{Items: []images.Transfer{}}
 		for _, t := range h.runtime.Transfers() {
-			transfers.Items = append(transfers.Items, wire.Transfer(t))
+			transfers.Items = append(transfers.Items, images.Transfer(t))
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(transfers)
@@ -51,21 +51,21 @@ func (h *images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // pull sends the headers of its response at once, so a failure is reported in the last line.
-func (h *images) pull(w http.ResponseWriter, r *http.Request, ref string) {
+func (h *imagesHandler) pull(w http.ResponseWriter, r *http.Request, ref string) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
-	say := func(e wire.Event) {
+	say := func(e images.Event) {
 		// A client that has gone ends the request's context, and that ends the pull.
 		_ = out.Encode(e)
 		_ = flush.Flush()
 	}
-	image, err := h.runtime.Pull(r.Context(), ref, func(line string) { say(wire.Event{Progress: line}) })
+	image, err := h.runtime.Pull(r.Context(), ref, func(line string) { say(images.Event{Progress: line}) })
 	if err != nil {
-		say(wire.Event{Error: imageStatus(err)})
+		say(images.Event{Error: imageStatus(err)})
 		return
 	}
 	described := describe(image)
-	say(wire.Event{Image: &described})
+	say(images.Event{Image: &described})
 }
 
 func answer(w http.ResponseWriter, list []runtime.Image, err error) {
@@ -73,16 +73,16 @@ func answer(w http.ResponseWriter, list []runtime.Image, err error) {
 		refuse(w, err)
 		return
 	}
-	items := make([]wire.Image, 0, len(list))
+	items := make([]images.Image, 0, len(list))
 	for _, i := range list {
 		items = append(items, describe(i))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(wire.List{Items: items})
+	_ = json.NewEncoder(w).Encode(images.List{Items: items})
 }
 
-func describe(i runtime.Image) wire.Image {
-	return wire.Image{Name: i.Name, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
+func describe(i runtime.Image) images.Image {
+	return images.Image{Name: i.Name, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
 }
 
 func refuse(w http.ResponseWriter, err error) {

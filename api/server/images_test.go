@@ -15,7 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	wire "github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/api/images"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -59,7 +59,7 @@ func askImages(t *testing.T, f Images, method, query string, body io.Reader) (*h
 	t.Helper()
 	s := httptest.NewServer(newImagesHandler(f))
 	t.Cleanup(s.Close)
-	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+wire.Path+query, body)
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+images.Path+query, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestTransfersAreListed(t *testing.T) {
 func TestImageArchiveIsStreamedIn(t *testing.T) {
 	f := &fakeImages{}
 	_, body := askImages(t, f, "POST", "?op=import&name=b:2", io.LimitReader(endless{}, 32<<20))
-	var list wire.List
+	var list images.List
 	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Items) != 1 || list.Items[0].Size != 32<<20 || f.name != "b:2" {
 		t.Errorf("got %s, %v; name %q", body, err, f.name)
 	}
@@ -122,9 +122,9 @@ func TestImagePullTellsItsProgress(t *testing.T) {
 		{"the last line is the error", fmt.Errorf("no such tag: %w", errdefs.ErrNotFound), "", http.StatusNotFound},
 	} {
 		_, body := askImages(t, &fakeImages{fail: c.fail}, "POST", "?op=pull&ref=a:1", nil)
-		var events []wire.Event
+		var events []images.Event
 		for lines := bufio.NewScanner(strings.NewReader(body)); lines.Scan(); {
-			var e wire.Event
+			var e images.Event
 			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 				t.Fatal(err)
 			}

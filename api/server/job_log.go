@@ -12,34 +12,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/jobd/jobd/api/batch"
 )
 
+// maxTail is how many of the last lines of a Job may be asked for. To find them, that many times of lines are held.
+const maxTail = 100_000
+
 // jobLog serves GET .../jobs/NAME/log: what all pods of a Job have written, including those that are gone.
 type jobLog struct {
-	jobs *registry.Store
+	rawAnswer
 	logs JobLogs
 	node string // the name of this machine
 }
 
-var (
-	_ rest.GetterWithOptions = &jobLog{}
-	_ rest.StorageMetadata   = &jobLog{}
-)
-
-func (l *jobLog) New() runtime.Object { return &batchv1.Job{} }
-func (l *jobLog) Destroy()            {}
+var _ rest.GetterWithOptions = &jobLog{}
 
 func (l *jobLog) NewGetOptions() (runtime.Object, bool, string) {
 	return &batch.JobLogOptions{}, false, ""
 }
-
-func (l *jobLog) ProducesMIMETypes(string) []string { return []string{"text/plain"} }
-func (l *jobLog) ProducesObject(string) any         { return "" }
 
 // OverrideMetricsVerb counts logs as what they are: connections, not reads of an object.
 func (l *jobLog) OverrideMetricsVerb(string) string { return "CONNECT" }
@@ -53,12 +46,14 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "JobLogOptions"}, name, errs)
 	}
 	switch {
-	case opts.Previous && opts.AllAttempts:
-		return nil, apierrors.NewBadRequest("at most one of `previous` and `allAttempts` may be specified")
+	case opts.Previous && opts.AllRestarts:
+		return nil, apierrors.NewBadRequest("at most one of `previous` and `allRestarts` may be specified")
+	case opts.TailLines != nil && *opts.TailLines > maxTail:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("`tailLines` of the log of a Job is at most %d: without it the answer is all of the log", maxTail))
 	case opts.Container != "" && opts.AllContainers:
 		return nil, apierrors.NewBadRequest("at most one of `container` and `allContainers` may be specified")
 	}
-	obj, err := l.jobs.Get(ctx, name, &metav1.GetOptions{})
+	obj, err := l.objects.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -70,9 +65,10 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 	if l.logs == nil {
 		return nil, apierrors.NewServiceUnavailable("this server has no logs")
 	}
-	if node := job.Spec.Template.Spec.NodeName; node != "" && node != l.node {
-		warning.AddWarning(ctx, "", fmt.Sprintf("the pods of job %s are for the node %s (spec.nodeName), and this machine is %s: what they print is there",
-			name, node, l.node))
+	if node, err := l.logs.Elsewhere(job); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	} else if node != "" {
+		warning.AddWarning(ctx, "", fmt.Sprintf("pods of job %s are for the node %s, and this machine is %s: what they print is there", name, node, l.node))
 	}
 	return &logStream{
 		of: job, follow: opts.Follow,

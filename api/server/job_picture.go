@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/jobd/jobd/api/picture"
@@ -24,27 +23,18 @@ type Pictures interface {
 
 // jobPicture serves GET .../jobs/NAME/picture.
 type jobPicture struct {
-	jobs   *registry.Store
+	rawAnswer
 	server *Server
 }
 
-var (
-	_ rest.GetterWithOptions = &jobPicture{}
-	_ rest.StorageMetadata   = &jobPicture{}
-)
-
-func (p *jobPicture) New() runtime.Object { return &batchv1.Job{} }
-func (p *jobPicture) Destroy()            {}
+var _ rest.GetterWithOptions = &jobPicture{}
 
 func (p *jobPicture) NewGetOptions() (runtime.Object, bool, string) {
 	return &picture.Options{}, false, ""
 }
 
-func (p *jobPicture) ProducesMIMETypes(string) []string { return []string{runtime.ContentTypeJSON} }
-func (p *jobPicture) ProducesObject(string) any         { return "" }
-
 func (p *jobPicture) Get(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
-	obj, err := p.jobs.Get(ctx, name, &metav1.GetOptions{})
+	obj, err := p.objects.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +44,14 @@ func (p *jobPicture) Get(ctx context.Context, name string, options runtime.Objec
 	case p.server.config.Pictures == nil:
 		return nil, errors.NewServiceUnavailable("this server has no pictures")
 	case !may("pods", job.Namespace):
-		return nil, errors.NewForbidden(corev1.Resource("pods"), "", fmt.Errorf("the picture of a Job shows its pods, which you may not get in the namespace %q", job.Namespace))
+		return nil, errors.NewForbidden(
+			corev1.Resource("pods"), "",
+			fmt.Errorf("the picture of a Job shows its pods, which you may not get in the namespace %q", job.Namespace),
+		)
 	}
 	text, err := p.server.config.Pictures.Picture(ctx, job, options.(*picture.Options), may("pods/log", job.Namespace))
 	if err != nil {
 		return nil, err
 	}
-	return &explained{of: job, json: text}, nil
+	return &rawJSON{of: job, json: text}, nil
 }

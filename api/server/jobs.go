@@ -18,14 +18,14 @@ func (j *jobs) Delete(
 	ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
 	warnOfKeptPods(ctx, options)
-	return j.Store.Delete(ctx, name, validate, options)
+	return j.resource.Delete(ctx, name, validate, options)
 }
 
 func (j *jobs) DeleteCollection(
 	ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *internalversion.ListOptions,
 ) (runtime.Object, error) {
 	warnOfKeptPods(ctx, options)
-	return j.Store.DeleteCollection(ctx, validate, options, list)
+	return j.resource.DeleteCollection(ctx, validate, options, list)
 }
 
 // warnOfKeptPods warns whoever has not said what is to become of the pods, in the words of a cluster.

@@ -22,20 +22,32 @@ import (
 
 // examples has an object of each kind that is served, without what all have in common, and one change to it.
 var examples = map[string]struct{ object, change string }{
-	"namespaces":                        {object: `{}`},
-	"pods":                              {object: `{spec: {containers: [{name: c, image: busybox}]}}`},
-	"events":                            {object: `{involvedObject: {namespace: default}, reason: Test, message: hello}`},
-	"jobs.batch":                        {object: `{spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}`, change: `{"spec":{"parallelism":2}}`},
-	"cronjobs.batch":                    {object: `{spec: {schedule: "@hourly", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}}}`, change: `{"spec":{"suspend":true}}`},
+	"namespaces": {object: `{}`},
+	"pods":       {object: `{spec: {containers: [{name: c, image: busybox}]}}`},
+	"events":     {object: `{involvedObject: {namespace: default}, reason: Test, message: hello}`},
+	"jobs.batch": {
+		object: `{spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}`,
+		change: `{"spec":{"parallelism":2}}`,
+	},
+	"cronjobs.batch": {
+		object: `{spec: {schedule: "@hourly", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}}}`,
+		change: `{"spec":{"suspend":true}}`,
+	},
 	"serviceaccounts":                   {object: `{}`, change: `{"automountServiceAccountToken":false}`},
 	"nodes":                             {object: `{}`, change: `{"spec":{"unschedulable":true}}`},
 	"priorityclasses.scheduling.k8s.io": {object: `{value: 7}`, change: `{"description":"seven"}`},
-	"workloads.scheduling.k8s.io":       {object: `{spec: {podGroupTemplates: [{name: t, schedulingPolicy: {gang: {minCount: 2}}}]}}`, change: `{"spec":{"podGroupTemplates":[{"name":"t","schedulingPolicy":{"gang":{"minCount":3}}}]}}`},
-	"podgroups.scheduling.k8s.io":       {object: `{spec: {schedulingPolicy: {gang: {minCount: 2}}}}`, change: `{"spec":{"schedulingPolicy":{"gang":{"minCount":3}}}}`},
-	"endpointslices.discovery.k8s.io":   {object: `{addressType: IPv4, endpoints: [{addresses: [192.0.2.1]}], ports: [{port: 80}]}`},
-	"runtimeclasses.node.k8s.io":        {object: `{handler: crun}`, change: `{"overhead":{"podFixed":{"memory":"10Mi"}}}`},
-	"leases.coordination.k8s.io":        {object: `{spec: {holderIdentity: me}}`, change: `{"spec":{"leaseTransitions":1}}`},
-	"services":                          {object: `{spec: {selector: {a: b}, ports: [{port: 80}]}}`, change: `{"spec":{"selector":{"a":"c"}}}`},
+	"workloads.scheduling.k8s.io": {
+		object: `{spec: {podGroupTemplates: [{name: t, schedulingPolicy: {gang: {minCount: 2}}}]}}`,
+		change: `{"spec":{"podGroupTemplates":[{"name":"t","schedulingPolicy":{"gang":{"minCount":3}}}]}}`,
+	},
+	"podgroups.scheduling.k8s.io": {
+		object: `{spec: {schedulingPolicy: {gang: {minCount: 2}}}}`,
+		change: `{"spec":{"schedulingPolicy":{"gang":{"minCount":3}}}}`,
+	},
+	"endpointslices.discovery.k8s.io": {object: `{addressType: IPv4, endpoints: [{addresses: [192.0.2.1]}], ports: [{port: 80}]}`},
+	"runtimeclasses.node.k8s.io":      {object: `{handler: crun}`, change: `{"overhead":{"podFixed":{"memory":"10Mi"}}}`},
+	"leases.coordination.k8s.io":      {object: `{spec: {holderIdentity: me}}`, change: `{"spec":{"leaseTransitions":1}}`},
+	"services":                        {object: `{spec: {selector: {a: b}, ports: [{port: 80}]}}`, change: `{"spec":{"selector":{"a":"c"}}}`},
 	"persistentvolumeclaims": {
 		object: `{spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`,
 		change: `{"spec":{"volumeName":"pv"}}`,
@@ -206,7 +218,8 @@ func TestEveryKindHasEveryVerb(t *testing.T) {
 				}
 			}
 			unprotect("it")
-			now := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)} // deleting a Job orphans its pods by default, which takes the loop
+			// deleting a Job orphans its pods by default, which takes the loop
+			now := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
 			if err := objects.Delete(ctx, "it", now); err != nil {
 				t.Fatal(err)
 			}

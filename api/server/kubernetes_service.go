@@ -98,16 +98,3 @@ func (s *Server) keepKubernetesService(touched runtime.Object) {
 		s.config.Logger.Warn("cannot restore the service of the API", "error", err)
 	}
 }
-
-// put writes one of the server's own objects.
-func put(tx *store.Tx, key string, obj interface {
-	runtime.Object
-	metav1.Object
-}) error {
-	value, err := scheme.Encode(obj)
-	if err != nil {
-		return err
-	}
-	_, err = storage.Put(tx, &store.Object{Key: key, UID: string(obj.GetUID()), Value: value})
-	return err
-}

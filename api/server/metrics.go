@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // Register adds metrics of how the API is shared among clients to a registry, until unregister is called.
 func (s *Server) Register(r prometheus.Registerer) (unregister func(), err error) {
 	all := []prometheus.Collector{
-		fronts{s.local, s.remote, s.pods},
+		entrances{s.local, s.remote, s.pods},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "jobd_api_panics_total",
 			Help: "Requests that have met a fault of jobd, which its log has with a stack.",
@@ -36,22 +36,28 @@ var (
 		"Bytes of objects and bodies that requests hold.", []string{"listener"}, nil)
 	heldRefusedDesc = prometheus.NewDesc("jobd_api_held_refused_total",
 		"Requests that were answered with 429, because they would have held too many bytes.", []string{"listener"}, nil)
+	unreadDesc = prometheus.NewDesc("jobd_api_unread_bytes",
+		"Bytes of large events of watches that their clients have not read.", []string{"listener"}, nil)
+	unreadRefusedDesc = prometheus.NewDesc("jobd_api_unread_refused_total",
+		"Watches that were ended with 429, because their client has read too little of them.", []string{"listener"}, nil)
 	openDesc = prometheus.NewDesc("jobd_api_connections",
 		"Open connections of clients; idle are those on which no request is served.", []string{"listener", "idle"}, nil)
 	closedDesc = prometheus.NewDesc("jobd_api_connections_closed_total",
 		"Idle connections that were closed to make room, and new ones of a peer that opens too many a second.", []string{"listener"}, nil)
 )
 
-// fronts collects the metrics of the fronts.
-type fronts []*front
+// entrances collects the metrics of each.
+type entrances []*entrance
 
-func (fronts) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{servedDesc, waitingDesc, refusedDesc, heldDesc, heldRefusedDesc, openDesc, closedDesc} {
+func (entrances) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		servedDesc, waitingDesc, refusedDesc, heldDesc, heldRefusedDesc, unreadDesc, unreadRefusedDesc, openDesc, closedDesc,
+	} {
 		ch <- d
 	}
 }
 
-func (all fronts) Collect(ch chan<- prometheus.Metric) {
+func (all entrances) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
@@ -59,16 +65,19 @@ func (all fronts) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
 	for _, f := range all {
-		for kind, places := range f.sharing.all() {
+		for kind, places := range f.shares.All() {
 			held, waiting, refused := places.Figures()
 			gauge(servedDesc, held, f.name, kind)
 			gauge(waitingDesc, waiting, f.name, kind)
 			counter(refusedDesc, refused, f.name, kind)
 		}
-		held, refused := f.sharing.memory.Held()
+		held, refused := f.shares.Held()
 		gauge(heldDesc, held, f.name)
 		counter(heldRefusedDesc, refused, f.name)
-		open, idle, closed := f.connections.figures()
+		unread, ended := f.shares.Unread()
+		gauge(unreadDesc, unread, f.name)
+		counter(unreadRefusedDesc, ended, f.name)
+		open, idle, closed := f.connections.Figures()
 		gauge(openDesc, open-idle, f.name, "false")
 		gauge(openDesc, idle, f.name, "true")
 		counter(closedDesc, closed, f.name)

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/admit"
 )
 
 func TestNamespaces(t *testing.T) {
@@ -17,7 +19,7 @@ func TestNamespaces(t *testing.T) {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
 	t.Run("those of every cluster are there, and stay", func(t *testing.T) {
-		for _, name := range permanent {
+		for _, name := range admit.PermanentNamespaces {
 			ns, err := namespaces.Get(t.Context(), name, metav1.GetOptions{})
 			if err != nil || ns.Status.Phase != corev1.NamespaceActive || ns.Labels[corev1.LabelMetadataName] != name {
 				t.Errorf("%v: %v", ns, err)

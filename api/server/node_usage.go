@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/jobd/jobd/api/usage"
@@ -21,22 +20,14 @@ type Past interface {
 
 // nodeUsage serves GET .../nodes/NAME/usage: a usage.Past, as JSON.
 type nodeUsage struct {
-	nodes *registry.Store
-	past  Past
+	rawAnswer
+	past Past
 }
 
-var (
-	_ rest.Getter          = nodeUsage{}
-	_ rest.StorageMetadata = nodeUsage{}
-)
-
-func (nodeUsage) New() runtime.Object               { return &corev1.Node{} }
-func (nodeUsage) Destroy()                          {}
-func (nodeUsage) ProducesMIMETypes(string) []string { return []string{runtime.ContentTypeJSON} }
-func (nodeUsage) ProducesObject(string) any         { return "" }
+var _ rest.Getter = nodeUsage{}
 
 func (n nodeUsage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	obj, err := n.nodes.Get(ctx, name, &metav1.GetOptions{})
+	obj, err := n.objects.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -47,5 +38,5 @@ func (n nodeUsage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (
 	if err != nil {
 		return nil, err
 	}
-	return &explained{of: obj.(*corev1.Node), json: append(text, '\n')}, nil
+	return &rawJSON{of: obj.(*corev1.Node), json: append(text, '\n')}, nil
 }

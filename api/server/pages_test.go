@@ -31,7 +31,9 @@ func (ts *testServer) fillMany(t testing.TB, n int) {
 	err := ts.store.Update(t.Context(), func(tx *store.Tx) error {
 		for i := range n {
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "many", Name: fmt.Sprintf("c-%05d", i), UID: types.UID(fmt.Sprint("uid-", i)), Labels: map[string]string{"third": strconv.FormatBool(i%3 == 0)},
+				Namespace: "many", Name: fmt.Sprintf("c-%05d", i), UID: types.UID(fmt.Sprint("uid-", i)), Labels: map[string]string{
+					"third": strconv.FormatBool(i%3 == 0),
+				},
 			}}
 			value, err := scheme.Encode(cm)
 			if err != nil {
@@ -157,7 +159,13 @@ func TestPagesShowOneMomentWhileOthersWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := c.List(t.Context(), metav1.ListOptions{LabelSelector: "third=true", Limit: 10, ResourceVersion: list.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+	again, err := c.List(
+		t.Context(),
+		metav1.ListOptions{
+			LabelSelector: "third=true", Limit: 10, ResourceVersion: list.ResourceVersion,
+			ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+		},
+	)
 	if err != nil || len(again.Items) != 10 || list.RemainingItemCount != nil || list.Continue == "" {
 		t.Fatalf("%d selected: %v", len(again.Items), err)
 	}

@@ -99,7 +99,7 @@ func (p *panics) answer(next http.Handler) http.Handler {
 				for _, name := range []string{"Content-Type", "Content-Length", "Content-Encoding", "Etag", "Trailer"} {
 					w.Header().Del(name)
 				}
-				responsewriters.ErrorNegotiated(err, scheme.Codecs, schema.GroupVersion{}, w, r)
+				responsewriters.ErrorNegotiated(err, scheme.Answers, schema.GroupVersion{}, w, r)
 			}
 		}()
 		next.ServeHTTP(out.interfaces(), r)

@@ -90,9 +90,9 @@ func TestPanicsAreAnswered(t *testing.T) {
 	}
 	count := uint64(0)
 	for _, c := range []struct{ name, token, method, path, body, fault string }{
-		{"a handler", ts.authority.token, "GET", "pods/p/why", "", "fault of the explanation"},
-		{"one that lasts as long as its client likes", ts.authority.token, "GET", "pods/p/log?timestamps=1", "", "fault of the log"},
-		{"a creation, which has a goroutine of its own", ts.authority.token, "POST", "services",
+		{"a handler", ts.adminToken, "GET", "pods/p/why", "", "fault of the explanation"},
+		{"one that lasts as long as its client likes", ts.adminToken, "GET", "pods/p/log?timestamps=1", "", "fault of the log"},
+		{"a creation, which has a goroutine of its own", ts.adminToken, "POST", "services",
 			`{"metadata": {"name": "s"}, "spec": {"type": "NodePort", "selector": {"a": "b"}, "ports": [{"port": 80, "nodePort": 30100}]}}`, "fault of the port"},
 		{"what comes before the handler", token, "DELETE", "configmaps/denied", "", "fault of the authorizer"},
 	} {
@@ -101,7 +101,8 @@ func TestPanicsAreAnswered(t *testing.T) {
 				answer, said, err := ask(through, c.token, c.method, c.path, c.body)
 				count++
 				var status metav1.Status
-				if jsonErr := json.Unmarshal([]byte(said), &status); err != nil || jsonErr != nil || answer.StatusCode != 500 || status.Reason != metav1.StatusReasonInternalError {
+				if jsonErr := json.Unmarshal([]byte(said), &status); err != nil || jsonErr != nil || answer.StatusCode != 500 ||
+					status.Reason != metav1.StatusReasonInternalError {
 					t.Fatalf("%v %d %s", err, answer.StatusCode, said)
 				}
 				id := answer.Header.Get("Audit-Id")
@@ -117,7 +118,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	}
 	t.Run("an answer that has begun", func(t *testing.T) {
 		for _, through := range []*http.Transport{transport, h2} {
-			if _, said, err := ask(through, ts.authority.token, "GET", "pods/p/log", ""); err == nil {
+			if _, said, err := ask(through, ts.adminToken, "GET", "pods/p/log", ""); err == nil {
 				t.Errorf("the client takes a part for the whole: %s", said)
 			}
 			count++

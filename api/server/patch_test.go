@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 	applybatch "k8s.io/client-go/applyconfigurations/batch/v1"
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/internal/fairshare"
 )
 
 func TestEveryTypeOfPatch(t *testing.T) {
@@ -41,6 +44,55 @@ func TestEveryTypeOfPatch(t *testing.T) {
 				t.Errorf("parallelism %d, generation %d", *got.Spec.Parallelism, got.Generation)
 			}
 		})
+	}
+}
+
+// TestCostlyPatchesTakeTurns: a strategic merge patch with very long lists waits for those of others, and nothing else does.
+func TestCostlyPatchesTakeTurns(t *testing.T) {
+	ts := startServer(t)
+	jobs := ts.client(t).BatchV1().Jobs("default")
+	patch := func(variables int) []byte {
+		var all []string
+		for i := range variables {
+			all = append(all, fmt.Sprintf(`{"name":"V%d","value":"x"}`, i))
+		}
+		return []byte(`{"spec":{"suspend":true,"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"main","env":[` +
+			strings.Join(all, ",") + `]}]}}}}`)
+	}
+	job := newJob("a")
+	job.Spec.Suspend = ptr.To(true)
+	for i := range 2000 {
+		job.Spec.Template.Spec.Containers[0].Env = append(job.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprint("V", i), Value: "x"})
+	}
+	job.Spec.Template.Spec.Containers[0].Name = "main"
+	if _, err := jobs.Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var release []func()
+	for _, name := range []string{"one", "another"} {
+		free, ok := ts.patches.Take(t.Context(), fairshare.Client{Name: name})
+		if !ok {
+			t.Fatal("no turn is free")
+		}
+		release = append(release, free)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := jobs.Patch(t.Context(), "a", types.StrategicMergePatchType, patch(2000), metav1.PatchOptions{})
+		done <- err
+	}()
+	waitFor(t, "it waits", func() bool { _, waiting, _ := ts.patches.Figures(); return waiting == 1 })
+	if _, err := jobs.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"c":"d"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Errorf("a small patch: %v", err)
+	}
+	if len(done) > 0 {
+		t.Error("it does not wait")
+	}
+	for _, free := range release {
+		free()
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

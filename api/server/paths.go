@@ -12,6 +12,8 @@ import (
 	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/metrics/prometheus/slis"
 	baseversion "k8s.io/component-base/version"
+
+	"github.com/jobd/jobd/api/scheme"
 )
 
 // servePaths serves what an API server has beside its groups: its index, version, health and metrics.
@@ -41,16 +43,6 @@ func (l listed) ListedPaths() []string {
 	return slices.Sorted(slices.Values(append(l.groups.paths(), l.paths.ListedPaths()...)))
 }
 
-// KubernetesVersion returns the version of Kubernetes whose API this is, that of the libraries, with a build of jobd
-// beside it unless that is empty.
-func KubernetesVersion(build string) string {
-	v := "v" + baseversion.DefaultKubeBinaryVersion + ".0"
-	if build != "" {
-		v += "+jobd-" + build
-	}
-	return v
-}
-
 // effectiveVersion is the version of the API with jobd's own build as its metadata.
 type effectiveVersion struct {
 	compatibility.MutableEffectiveVersion
@@ -60,7 +52,7 @@ type effectiveVersion struct {
 func (v effectiveVersion) Info() *version.Info {
 	info := v.MutableEffectiveVersion.Info()
 	if v.jobd != "" && info != nil {
-		info.GitVersion = KubernetesVersion(v.jobd)
+		info.GitVersion = scheme.KubernetesVersion(v.jobd)
 	}
 	return info
 }

@@ -15,11 +15,15 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 
+	"github.com/jobd/jobd/api/conns"
+	"github.com/jobd/jobd/api/reach"
 	"github.com/jobd/jobd/runtime"
 )
 
 // attacher returns a server with a running container, and a client that attaches to it.
-func attacher(t *testing.T, transport string, containers ...Containers) (ts *testServer, fake fakeContainers, attach func(ctx context.Context, query string, o remotecommand.StreamOptions) error) {
+func attacher(
+	t *testing.T, transport string, containers ...reach.Containers,
+) (ts *testServer, fake fakeContainers, attach func(ctx context.Context, query string, o remotecommand.StreamOptions) error) {
 	fake = fakeContainers{ended: make(chan error, 8), said: make(chan error, 8)}
 	ts = startServer(t, func(c *Config) {
 		c.Containers = fake
@@ -29,7 +33,7 @@ func attacher(t *testing.T, transport string, containers ...Containers) (ts *tes
 	})
 	ts.mustDo(t, http.MethodPost, "/api/v1/namespaces/default/pods", `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`, 201)
 	ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
-	config := &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: ts.authority.token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	config := &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: ts.adminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	return ts, fake, func(ctx context.Context, query string, o remotecommand.StreamOptions) error {
 		to := &url.URL{Scheme: "https", Host: ts.tls.String(), Path: "/api/v1/namespaces/default/pods/p/attach", RawQuery: query}
 		executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, to.String())
@@ -49,13 +53,15 @@ func TestAttach(t *testing.T) {
 			ts, fake, attach := attacher(t, transport)
 			var out bytes.Buffer
 			words := strings.Repeat("word\n", 1<<16)
-			if err := attach(t.Context(), "stdin=true&stdout=true", remotecommand.StreamOptions{Stdin: strings.NewReader(words), Stdout: &out}); err != nil || out.String() != "p/c\n"+words {
+			if err := attach(t.Context(), "stdin=true&stdout=true", remotecommand.StreamOptions{Stdin: strings.NewReader(words), Stdout: &out}); err != nil ||
+				out.String() != "p/c\n"+words {
 				t.Errorf("got %v, %d bytes", err, out.Len())
 			}
 			if err := <-fake.said; err != nil {
 				t.Errorf("what a client says ends with %v", err)
 			}
-			if err := attach(t.Context(), "container=other&stdout=true", remotecommand.StreamOptions{Stdout: &out}); err == nil || !strings.Contains(err.Error(), "other") && transport == "SPDY" {
+			if err := attach(t.Context(), "container=other&stdout=true", remotecommand.StreamOptions{Stdout: &out}); err == nil ||
+				!strings.Contains(err.Error(), "other") && transport == "SPDY" {
 				t.Errorf("another container: %v", err)
 			}
 
@@ -78,7 +84,7 @@ func TestAttach(t *testing.T) {
 			}
 			go func() { _, _ = io.Copy(io.Discard, seen) }()
 			ts.stop()
-			if err := <-fake.said; !errors.Is(err, errStopping) {
+			if err := <-fake.said; !errors.Is(err, conns.ErrStopping) {
 				t.Errorf("when the server stops, what a client says ends with %v", err)
 			}
 			if err := <-attached; err == nil {
@@ -90,7 +96,7 @@ func TestAttach(t *testing.T) {
 
 // deafContainers have processes that never read.
 type deafContainers struct {
-	Containers
+	reach.Containers
 	attached, left chan struct{}
 }
 
@@ -129,7 +135,10 @@ func TestClientThatIsGoneWithWordsUnread(t *testing.T) {
 				hangUp()
 				<-deaf.left // the end of the input must not be what ends it
 			}
-			if err := attach(ctx, "stdin=true&stdout=true", remotecommand.StreamOptions{Stdin: someWords{strings.NewReader(strings.Repeat("word\n", 6<<10)), said}, Stdout: io.Discard}); err == nil {
+			if err := attach(
+				ctx, "stdin=true&stdout=true",
+				remotecommand.StreamOptions{Stdin: someWords{strings.NewReader(strings.Repeat("word\n", 6<<10)), said}, Stdout: io.Discard},
+			); err == nil {
 				t.Error("attached to the end")
 			}
 			select {

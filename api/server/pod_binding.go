@@ -42,7 +42,9 @@ func (podBinding) Destroy()            {}
 // are preconditions.
 func (podBinding) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
-func (b podBinding) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (b podBinding) Create(
+	ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions,
+) (runtime.Object, error) {
 	binding := obj.(*corev1.Binding)
 	if name != binding.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")

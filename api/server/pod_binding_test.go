@@ -30,9 +30,12 @@ func TestPodBinding(t *testing.T) {
 		is      func(error) bool
 		says    string
 	}{
-		"no target":       {to("waits", func(b *corev1.Binding) { b.Target.Name = "" }), apierrors.IsInvalid, "target.name: Required value"},
-		"no node":         {to("waits", func(b *corev1.Binding) { b.Target.Kind = "Pod" }), apierrors.IsInvalid, `target.kind: Unsupported value: "Pod"`},
-		"no annotation":   {to("waits", func(b *corev1.Binding) { b.Annotations = map[string]string{"a b": ""} }), apierrors.IsInvalid, "metadata.annotations: Invalid value"},
+		"no target": {to("waits", func(b *corev1.Binding) { b.Target.Name = "" }), apierrors.IsInvalid, "target.name: Required value"},
+		"no node":   {to("waits", func(b *corev1.Binding) { b.Target.Kind = "Pod" }), apierrors.IsInvalid, `target.kind: Unsupported value: "Pod"`},
+		"no annotation": {
+			to("waits", func(b *corev1.Binding) { b.Annotations = map[string]string{"a b": ""} }), apierrors.IsInvalid,
+			"metadata.annotations: Invalid value",
+		},
 		"another pod":     {to("waits", func(b *corev1.Binding) { b.UID = "other" }), apierrors.IsConflict, "UID"},
 		"a gated pod":     {to("gated"), apierrors.IsConflict, "pod gated has non-empty .spec.schedulingGates"},
 		"no pod":          {to("nope"), apierrors.IsNotFound, `"nope" not found`},

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -15,10 +16,12 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 	storageerrors "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/disruption"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 )
 
@@ -46,7 +49,9 @@ func (e *podEviction) AcceptsGroupVersion(gv schema.GroupVersion) bool {
 	return gv == policyv1.SchemeGroupVersion || gv == scheme.EvictionBeta
 }
 
-func (e *podEviction) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (e *podEviction) Create(
+	ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions,
+) (runtime.Object, error) {
 	eviction := obj.(*policyv1.Eviction)
 	if eviction.Name != name {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL %s does not match name in Eviction object: %s",
@@ -93,10 +98,16 @@ const evictionTries = 5
 
 // evict marks a pod and deletes it.
 func (e *podEviction) evict(ctx context.Context, name string, deletion *metav1.DeleteOptions) error {
-	if err := e.mark(ctx, name, deletion); err != nil {
+	marked, err := e.mark(ctx, name, deletion)
+	if err != nil {
 		return err
 	}
-	_, _, err := e.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, deletion)
+	if lead := core.SignalLead(marked, time.Now()); lead > 0 && deletion.GracePeriodSeconds == nil {
+		// The grace begins once its signal has had its time.
+		deletion = deletion.DeepCopy()
+		deletion.GracePeriodSeconds = ptr.To(ptr.Deref(marked.Spec.TerminationGracePeriodSeconds, 0) + int64(lead/time.Second))
+	}
+	_, _, err = e.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, deletion)
 	if err != nil {
 		// The pod stays. Failures of its own, later, are not to be taken for disruptions.
 		_ = e.unmark(context.WithoutCancel(ctx), name, deletion)
@@ -104,11 +115,11 @@ func (e *podEviction) evict(ctx context.Context, name string, deletion *metav1.D
 	return err
 }
 
-// mark adds the condition to a pod that has not ended yet.
-func (e *podEviction) mark(ctx context.Context, name string, deletion *metav1.DeleteOptions) error {
+// mark adds the condition to a pod that has not ended yet, and returns the pod.
+func (e *podEviction) mark(ctx context.Context, name string, deletion *metav1.DeleteOptions) (*corev1.Pod, error) {
 	key, err := e.pods.KeyFunc(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var preconditions *apistorage.Preconditions
 	if p := deletion.Preconditions; p != nil {
@@ -117,7 +128,7 @@ func (e *podEviction) mark(ctx context.Context, name string, deletion *metav1.De
 	marked := &corev1.Pod{}
 	err = e.pods.Storage.GuaranteedUpdate(ctx, key, marked, false, preconditions, apistorage.SimpleUpdate(func(current runtime.Object) (runtime.Object, error) {
 		pod := current.(*corev1.Pod)
-		if core.PodEnded(pod) || pod.DeletionTimestamp != nil {
+		if podspec.Ended(pod) || pod.DeletionTimestamp != nil {
 			return pod, nil
 		}
 		conditions.Set(&pod.Status.Conditions, corev1.PodCondition{
@@ -128,12 +139,12 @@ func (e *podEviction) mark(ctx context.Context, name string, deletion *metav1.De
 		return pod, nil
 	}), dryrun.IsDryRun(deletion.DryRun), nil)
 	if err != nil {
-		return storageerrors.InterpretUpdateError(err, schema.GroupResource{Resource: "pods"}, name)
+		return nil, storageerrors.InterpretUpdateError(err, schema.GroupResource{Resource: "pods"}, name)
 	}
 	if p := deletion.Preconditions; p != nil && p.ResourceVersion != nil {
 		p.ResourceVersion = &marked.ResourceVersion // the mark was a write of its own
 	}
-	return nil
+	return marked, nil
 }
 
 // unmark takes the condition of an eviction back, unless the pod ends all the same.
@@ -145,7 +156,7 @@ func (e *podEviction) unmark(ctx context.Context, name string, deletion *metav1.
 	return e.pods.Storage.GuaranteedUpdate(ctx, key, &corev1.Pod{}, false, nil, apistorage.SimpleUpdate(func(current runtime.Object) (runtime.Object, error) {
 		pod := current.(*corev1.Pod)
 		c := conditions.Find(pod.Status.Conditions, corev1.DisruptionTarget)
-		if c == nil || c.Reason != evictedByAPI || core.PodEnded(pod) || pod.DeletionTimestamp != nil {
+		if c == nil || c.Reason != evictedByAPI || podspec.Ended(pod) || pod.DeletionTimestamp != nil {
 			return pod, nil
 		}
 		conditions.Set(&pod.Status.Conditions, corev1.PodCondition{

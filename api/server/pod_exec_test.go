@@ -71,8 +71,11 @@ func (f fakeContainers) Exec(ctx context.Context, pod *corev1.Pod, container str
 		_, err := io.Copy(e.Stdout, e.Stdin)
 		return 7, err
 	case "size":
-		size := <-e.Resize
-		fmt.Fprintf(e.Stdout, "%dx%d tty=%t stderr=%t", size.Width, size.Height, e.TTY, e.Stderr != nil)
+		select {
+		case size := <-e.Resize:
+			fmt.Fprintf(e.Stdout, "%dx%d tty=%t stderr=%t", size.Width, size.Height, e.TTY, e.Stderr != nil)
+		case <-e.Left:
+		}
 		return 0, nil
 	case "sleep":
 		fmt.Fprintln(e.Stdout, "asleep")
@@ -106,11 +109,14 @@ func TestExec(t *testing.T) {
 	fake := fakeContainers{ended: make(chan error, 1)}
 	ts := startServer(t, func(c *Config) { c.Containers = fake })
 	ts.mustDo(t, http.MethodPost, "/api/v1/namespaces/default/pods", `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`, 201)
-	config := &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: ts.authority.token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	config := &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: ts.adminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	for _, transport := range []string{"WebSocket", "SPDY"} {
 		t.Run(transport, func(t *testing.T) {
 			run := func(ctx context.Context, o remotecommand.StreamOptions, command ...string) error {
-				query := url.Values{"command": command, "stdin": {fmt.Sprint(o.Stdin != nil)}, "stdout": {fmt.Sprint(o.Stdout != nil)}, "stderr": {fmt.Sprint(o.Stderr != nil)}, "tty": {fmt.Sprint(o.Tty)}}
+				query := url.Values{
+					"command": command, "stdin": {fmt.Sprint(o.Stdin != nil)}, "stdout": {fmt.Sprint(o.Stdout != nil)},
+					"stderr": {fmt.Sprint(o.Stderr != nil)}, "tty": {fmt.Sprint(o.Tty)},
+				}
 				to := &url.URL{Scheme: "https", Host: ts.tls.String(), Path: "/api/v1/namespaces/default/pods/p/exec", RawQuery: query.Encode()}
 				executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, to.String())
 				if transport == "SPDY" {
@@ -123,7 +129,8 @@ func TestExec(t *testing.T) {
 			}
 			ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c"})
 			var out, errOut bytes.Buffer
-			if err := run(t.Context(), remotecommand.StreamOptions{Stdout: &out}, "cat"); err == nil || !strings.Contains(err.Error(), `container "c" in pod "p" is not running`) && transport == "SPDY" {
+			if err := run(t.Context(), remotecommand.StreamOptions{Stdout: &out}, "cat"); err == nil ||
+				!strings.Contains(err.Error(), `container "c" in pod "p" is not running`) && transport == "SPDY" {
 				t.Errorf("before it runs: %v", err)
 			}
 			ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
@@ -134,11 +141,16 @@ func TestExec(t *testing.T) {
 				t.Errorf("got %v, %d bytes, %q", err, out.Len(), errOut.String())
 			}
 			out.Reset()
-			err = run(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader(""), Stdout: &out, Tty: true, TerminalSizeQueue: &oneSize{Width: 77, Height: 33}}, "size")
+			err = run(
+				t.Context(),
+				remotecommand.StreamOptions{Stdin: strings.NewReader(""), Stdout: &out, Tty: true, TerminalSizeQueue: &oneSize{Width: 77, Height: 33}},
+				"size",
+			)
 			if err != nil || out.String() != "77x33 tty=true stderr=false" {
 				t.Errorf("got %v, %q", err, out.String())
 			}
-			if err := run(t.Context(), remotecommand.StreamOptions{Stdout: &out}, "other"); err == nil || !strings.Contains(err.Error(), `"other" is not there`) {
+			if err := run(t.Context(), remotecommand.StreamOptions{Stdout: &out}, "other"); err == nil ||
+				!strings.Contains(err.Error(), `"other" is not there`) {
 				t.Errorf("a command that cannot be started: %v", err)
 			}
 			ctx, hangUp := context.WithCancel(t.Context())
@@ -156,7 +168,11 @@ func TestExec(t *testing.T) {
 		})
 	}
 	t.Run("WebSocket of the fourth version", func(t *testing.T) {
-		executor, err := remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, "https://"+ts.tls.String()+"/api/v1/namespaces/default/pods/p/exec?command=size&tty=true&stdout=true", "v4.channel.k8s.io")
+		executor, err := remotecommand.NewWebSocketExecutorForProtocols(
+			config, http.MethodGet,
+			"https://"+ts.tls.String()+"/api/v1/namespaces/default/pods/p/exec?command=size&tty=true&stdout=true",
+			"v4.channel.k8s.io",
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,32 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/jobd/jobd/api/conns"
 	"github.com/jobd/jobd/api/podspec"
 )
 
 // podLog serves GET .../pods/NAME/log.
 type podLog struct {
-	pods *registry.Store
+	rawAnswer
 	logs Logs
+	node string // the name of this machine
 }
 
-var (
-	_ rest.GetterWithOptions = &podLog{}
-	_ rest.StorageMetadata   = &podLog{}
-)
-
-func (l *podLog) New() runtime.Object { return &corev1.Pod{} }
-func (l *podLog) Destroy()            {}
+var _ rest.GetterWithOptions = &podLog{}
 
 func (l *podLog) NewGetOptions() (runtime.Object, bool, string) {
 	return &corev1.PodLogOptions{}, false, ""
 }
-
-func (l *podLog) ProducesMIMETypes(string) []string { return []string{"text/plain"} }
-func (l *podLog) ProducesObject(string) any         { return "" }
 
 // OverrideMetricsVerb counts logs as what they are: connections, not reads of an object.
 func (l *podLog) OverrideMetricsVerb(string) string { return "CONNECT" }
@@ -50,22 +41,24 @@ func (l *podLog) Get(ctx context.Context, name string, options runtime.Object) (
 	if errs := checkLogOptions(opts); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "PodLogOptions"}, name, errs)
 	}
-	obj, err := l.pods.Get(ctx, name, &metav1.GetOptions{})
+	obj, err := l.objects.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	pod := obj.(*corev1.Pod)
-	if opts.Container, err = logContainer(pod, opts.Container); err != nil {
+	if opts.Container, err = podspec.ContainerName(pod, opts.Container); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if l.logs == nil {
 		return nil, apierrors.NewServiceUnavailable("this server has no logs")
 	}
-	if !podspec.Bound(pod) {
-		return &logStream{of: pod}, nil // nothing can have been written
-	}
-	if err := logsExist(pod, opts); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+	if !podspec.Elsewhere(pod, l.node) {
+		if !podspec.Bound(pod) {
+			return &logStream{of: pod}, nil // nothing can have been written
+		}
+		if err := logsExist(pod, opts); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
 	}
 	return &logStream{
 		of: pod, follow: opts.Follow,
@@ -115,7 +108,7 @@ func (b brokenOff) Read(p []byte) (int, error) {
 	case b.ctx.Err() == nil:
 		utilruntime.HandleErrorWithContext(b.ctx, err, "A log is broken off")
 		panic(http.ErrAbortHandler)
-	case errors.Is(context.Cause(b.ctx), errStopping):
+	case errors.Is(context.Cause(b.ctx), conns.ErrStopping):
 		panic(http.ErrAbortHandler)
 	}
 	return n, err
@@ -151,24 +144,6 @@ func checkLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 		}
 	}
 	return errs
-}
-
-// logContainer returns the name of the container whose log is meant.
-func logContainer(pod *corev1.Pod, name string) (string, error) {
-	var all []string
-	for c := range podspec.Containers(&pod.Spec) {
-		all = append(all, c.Name)
-	}
-	if name == "" {
-		if len(pod.Spec.Containers) == 1 {
-			return pod.Spec.Containers[0].Name, nil
-		}
-		return "", fmt.Errorf("a container name must be specified for pod %s, choose one of: %s", pod.Name, all)
-	}
-	if slices.Contains(all, name) {
-		return name, nil
-	}
-	return "", fmt.Errorf("container %s is not valid for pod %s", name, pod.Name)
 }
 
 // logsExist returns an error, with a kubelet's message, while there is no log yet.

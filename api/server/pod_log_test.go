@@ -35,7 +35,10 @@ func TestLogs(t *testing.T) {
 	make("unbound", false, started("c", running))
 	make("broken", true, started("c", running))
 
-	resp := ts.send(t, "GET", "/api/v1/namespaces/default/pods/one/log", http.Header{"Accept": {"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}})
+	resp := ts.send(
+		t, "GET", "/api/v1/namespaces/default/pods/one/log",
+		http.Header{"Accept": {"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}},
+	)
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("the log as metadata: %s", resp.Status)
 	}
@@ -52,11 +55,24 @@ func TestLogs(t *testing.T) {
 		{name: "one of several is named", pod: "two", options: corev1.PodLogOptions{Container: "a"}, want: "two/a\n"},
 		{name: "none of several is named", pod: "two", refused: "a container name must be specified for pod two, choose one of: [a b]"},
 		{name: "no such container", pod: "two", options: corev1.PodLogOptions{Container: "z"}, refused: "container z is not valid for pod two"},
-		{name: "it waits for its image", pod: "two", options: corev1.PodLogOptions{Container: "b"}, refused: `container "b" in pod "two" is waiting to start: trying and failing to pull image`},
-		{name: "there was no earlier attempt", pod: "one", options: corev1.PodLogOptions{Previous: true}, refused: `previous terminated container "c" in pod "one" not found`},
-		{name: "options reach the reader", pod: "one", options: corev1.PodLogOptions{TailLines: ptr.To[int64](3), Timestamps: true}, want: "one/c timestamps tail\n"},
+		{
+			name: "it waits for its image", pod: "two", options: corev1.PodLogOptions{Container: "b"},
+			refused: `container "b" in pod "two" is waiting to start: trying and failing to pull image`,
+		},
+		{
+			name: "there was no earlier attempt", pod: "one", options: corev1.PodLogOptions{Previous: true},
+			refused: `previous terminated container "c" in pod "one" not found`,
+		},
+		{
+			name: "options reach the reader", pod: "one",
+			options: corev1.PodLogOptions{TailLines: ptr.To[int64](3), Timestamps: true}, want: "one/c timestamps tail\n",
+		},
 		{name: "a pod without a node has no log", pod: "unbound", want: ""},
-		{name: "since what and when", pod: "one", options: corev1.PodLogOptions{SinceSeconds: ptr.To[int64](1), SinceTime: ptr.To(metav1.Now())}, refused: "at most one of `sinceTime` or `sinceSeconds` may be specified"},
+		{
+			name: "since what and when", pod: "one",
+			options: corev1.PodLogOptions{SinceSeconds: ptr.To[int64](1), SinceTime: ptr.To(metav1.Now())},
+			refused: "at most one of `sinceTime` or `sinceSeconds` may be specified",
+		},
 		{name: "a negative tail", pod: "one", options: corev1.PodLogOptions{TailLines: ptr.To[int64](-1)}, refused: "must be greater than or equal to 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

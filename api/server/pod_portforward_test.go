@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"encoding/binary"
@@ -25,7 +26,7 @@ func TestPortForward(t *testing.T) {
 	fake := fakeContainers{ended: make(chan error, 8)}
 	ts := startServer(t, func(c *Config) { c.Containers = fake })
 	ts.mustDo(t, http.MethodPost, "/api/v1/namespaces/default/pods", `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`, 201)
-	config := &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: ts.authority.token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	config := &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: ts.adminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	to := &url.URL{Scheme: "https", Host: ts.tls.String(), Path: "/api/v1/namespaces/default/pods/p/portforward"}
 	dialers := map[string]func() (httpstream.Dialer, error){
 		"SPDY": func() (httpstream.Dialer, error) {
@@ -71,6 +72,17 @@ func TestPortForward(t *testing.T) {
 			ports, err := f.GetPorts()
 			if err != nil {
 				t.Fatal(err)
+			}
+			for range 700 { // more streams than may be open at a time
+				c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", ports[0].Local))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if said, err := bufio.NewReader(c).ReadString('\n'); err != nil || said != "p\n" {
+					t.Fatalf("it says %q, %v", said, err)
+				}
+				c.Close()
+				<-fake.ended
 			}
 			words := strings.Repeat("word\n", 1<<16)
 			for range 3 {
@@ -122,7 +134,7 @@ func TestPortForward(t *testing.T) {
 	}
 	t.Run("a WebSocket with channels, as other languages have it", func(t *testing.T) {
 		dialer := websocket.Dialer{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Subprotocols: []string{"v4.channel.k8s.io"}}
-		header := http.Header{"Authorization": {"Bearer " + ts.authority.token}}
+		header := http.Header{"Authorization": {"Bearer " + ts.adminToken}}
 		if _, answer, err := dialer.Dial(strings.Replace(to.String(), "https", "wss", 1), header); err == nil || answer.StatusCode != http.StatusBadRequest {
 			t.Errorf("without ports: %v", err)
 		}

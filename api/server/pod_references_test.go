@@ -20,11 +20,13 @@ func TestPodNamesWhatIsThere(t *testing.T) {
 	class := func(name string, value int32, global bool) *schedulingv1.PriorityClass {
 		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: global}
 	}
-	if err := classes.Delete(t.Context(), "system-node-critical", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "this is a system priority class and cannot be deleted") {
+	if err := classes.Delete(t.Context(), "system-node-critical", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "this is a system priority class and cannot be deleted") {
 		t.Errorf("a built-in class: %v", err)
 	}
 	mustMake(t, classes, class("normal", 10, true))
-	if _, err := classes.Create(t.Context(), class("other", 10, true), metav1.CreateOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PriorityClass normal is already marked as default. Only one default can exist") {
+	if _, err := classes.Create(t.Context(), class("other", 10, true), metav1.CreateOptions{}); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "PriorityClass normal is already marked as default. Only one default can exist") {
 		t.Errorf("a second default: %v", err)
 	}
 	if pod := mustMake(t, pods, newPod("a", "c")); *pod.Spec.Priority != 10 || pod.Spec.PriorityClassName != "normal" {
@@ -32,12 +34,14 @@ func TestPodNamesWhatIsThere(t *testing.T) {
 	}
 	pod := newPod("b", "c")
 	pod.Spec.PriorityClassName = "nope"
-	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); !apierrors.IsForbidden(err) || err.Error() != `pods "b" is forbidden: no PriorityClass with name nope was found` {
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); !apierrors.IsForbidden(err) ||
+		err.Error() != `pods "b" is forbidden: no PriorityClass with name nope was found` {
 		t.Errorf("a class that is not there: %v", err)
 	}
 	pod = newPod("b", "c")
 	pod.Spec.ServiceAccountName = "nope"
-	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err == nil || err.Error() != `pods "b" is forbidden: error looking up service account default/nope: serviceaccount "nope" not found` {
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err == nil ||
+		err.Error() != `pods "b" is forbidden: error looking up service account default/nope: serviceaccount "nope" not found` {
 		t.Errorf("an account that is not there: %v", err)
 	}
 }
@@ -74,5 +78,8 @@ func TestAPodGetsWhatItsRuntimeClassHas(t *testing.T) {
 	if err := classes.Delete(t.Context(), "sandboxed", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	refused("a class that was deleted", func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("sandboxed") }, `pod rejected: RuntimeClass "sandboxed" not found`)
+	refused(
+		"a class that was deleted", func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("sandboxed") },
+		`pod rejected: RuntimeClass "sandboxed" not found`,
+	)
 }

@@ -37,7 +37,10 @@ func (r podResize) Get(ctx context.Context, name string, options *metav1.GetOpti
 	return r.pods.Get(ctx, name, options)
 }
 
-func (r podResize) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r podResize) Update(
+	ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
 	return r.pods.Update(ctx, name, info, create, update, force, options)
 }
 

@@ -11,16 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/forecast"
 )
 
-// placesTimeout is how long a table waits for the places in the queue before it is shown without them.
-const placesTimeout = 2 * time.Second
+const (
+	// placesTimeout is how long a table waits for the places in the queue before it is shown without them.
+	placesTimeout = 2 * time.Second
+	// forecastJobs is for how many Jobs a table says when they are expected to start or end.
+	forecastJobs = 200
+)
 
-// queueColumn adds to the table of Jobs the place in the queue of those that wait, behind the columns of a cluster and
-// only with -o wide.
+// queueColumn adds to the table of Jobs the place in the queue of those that wait, and what is expected of those that have not ended,
+// behind the columns of a cluster and only with -o wide.
 type queueColumn struct {
 	rest.TableConvertor
-	queue Queue
+	queue     Queue
+	forecasts Forecasts
 }
 
 // ConvertToTable implements rest.TableConvertor.
@@ -32,34 +40,46 @@ func (q queueColumn) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 	if len(t.ColumnDefinitions) > 0 {
 		t.ColumnDefinitions = append(t.ColumnDefinitions[:len(t.ColumnDefinitions):len(t.ColumnDefinitions)],
 			metav1.TableColumnDefinition{
+				Name: "Expected", Type: "string", Priority: 1,
+				Description: "When a Job that waits for room is expected to start, and one that runs to end, and what that is based on.",
+			},
+			metav1.TableColumnDefinition{
 				Name: "Queue", Type: "string", Priority: 1,
 				Description: "The place in the queue of the first pod that waits for room, from 1.",
 			})
 	}
-	var places map[types.UID]int
-	asked := false
+	var waiting bool
+	var active []*batchv1.Job
 	for i := range t.Rows {
-		cell := ""
-		if j, ok := t.Rows[i].Object.Object.(*batchv1.Job); ok && j.Status.Active > ptr.Deref(j.Status.Ready, 0) {
-			if !asked {
-				asked = true
-				places = q.places(ctx)
-			}
-			if place := places[j.UID]; place > 0 {
-				cell = fmt.Sprint(place)
+		if j, ok := t.Rows[i].Object.Object.(*batchv1.Job); ok && j.Status.Active > 0 && batch.End(&j.Status) == nil {
+			waiting = waiting || waits(j)
+			if len(active) < forecastJobs {
+				active = append(active, j)
 			}
 		}
-		t.Rows[i].Cells = append(t.Rows[i].Cells, cell)
+	}
+	ctx, cancel := context.WithTimeout(ctx, placesTimeout)
+	defer cancel()
+	var places map[types.UID]int
+	if waiting {
+		places, _ = q.queue.Places(ctx) // the rest of the table does not depend on it
+	}
+	var expected map[types.UID]*forecast.Forecast
+	if q.forecasts != nil && len(active) > 0 {
+		expected, _ = q.forecasts.Forecasts(ctx, active)
+	}
+	for i := range t.Rows {
+		place, when := "", ""
+		if j, ok := t.Rows[i].Object.Object.(*batchv1.Job); ok {
+			if at := places[j.UID]; at > 0 && waits(j) {
+				place = fmt.Sprint(at)
+			}
+			when = expected[j.UID].Cell(time.Now())
+		}
+		t.Rows[i].Cells = append(t.Rows[i].Cells, when, place)
 	}
 	return t, nil
 }
 
-func (q queueColumn) places(ctx context.Context) map[types.UID]int {
-	ctx, cancel := context.WithTimeout(ctx, placesTimeout)
-	defer cancel()
-	places, err := q.queue.Places(ctx)
-	if err != nil {
-		return nil // the rest of the table does not depend on it
-	}
-	return places
-}
+// waits reports whether a pod of a Job may wait for room.
+func waits(j *batchv1.Job) bool { return j.Status.Active > ptr.Deref(j.Status.Ready, 0) }

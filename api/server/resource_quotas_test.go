@@ -158,8 +158,9 @@ func TestQuotasThatAreRefused(t *testing.T) {
 		`spec.scopes: Invalid value: ["Often"]: unsupported scope`:                      {Scopes: []corev1.ResourceQuotaScope{"Often"}},
 		"conflicting scopes":                    {Scopes: []corev1.ResourceQuotaScope{"BestEffort", "NotBestEffort"}},
 		"unsupported scope applied to resource": {Hard: amountsOf("cpu", "1"), Scopes: []corev1.ResourceQuotaScope{"BestEffort"}},
-		"must be at least one value when `operator` is 'In'": {ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
-			{ScopeName: "PriorityClass", Operator: "In"}}}},
+		"must be at least one value when `operator` is 'In'": {ScopeSelector: &corev1.ScopeSelector{
+			MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
+				{ScopeName: "PriorityClass", Operator: "In"}}}},
 	} {
 		_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: spec}, metav1.CreateOptions{})
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), words) {

@@ -9,12 +9,14 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -26,12 +28,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/jobd/jobd/api/admit"
 	"github.com/jobd/jobd/api/annotations"
 	"github.com/jobd/jobd/api/disruption"
 	"github.com/jobd/jobd/api/elements"
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/reach"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/api/transfer"
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // resources returns the endpoints of one kind: the object, its subresources, and what this kind alone has.
@@ -46,25 +52,24 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	}
 	for name, rules := range k.Subresources {
 		part := *objects
-		update := strategy{rules, scheme.Scheme, names.SimpleNameGenerator, k}
+		update := strategy{rules, scheme.Scheme, names.SimpleNameGenerator, k, s.knownReceivers()}
 		part.UpdateStrategy, part.ResetFieldsStrategy = update, update
 		served[k.Resource+"/"+name] = subresource{&part}
 	}
+	inJSON := rawAnswer{objects, runtime.ContentTypeJSON}
 	switch k.GroupResource() {
 	case schema.GroupResource{Resource: "events"}:
 		objects.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) {
 			return uint64(s.config.EventTTL / time.Second), nil
 		}
 	case schema.GroupResource{Resource: "pods"}:
-		served["pods/log"] = &podLog{pods: objects, logs: s.config.Logs}
-		served["pods/why"] = &explanation{objects, k, s}
-		into := s.newReach(objects)
-		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
-			podPortForward{into}
-		served["pods/proxy"] = podProxy{into}
-		served["pods/files"] = files[*corev1.Pod]{
-			objects, into.permit, podFiles{s.config.PodFiles, s.config.Containers, s.config.Logger}.serve,
-		}
+		served["pods/log"] = &podLog{rawAnswer{objects, "text/plain"}, s.config.Logs, s.config.NodeName}
+		served["pods/why"] = &explanation{inJSON, k, s}
+		into := reach.New(objects, s.config.Containers, authorizer.AuthorizerFunc(s.access.Authorize), s.reaches)
+		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = reach.Exec{Pods: into}, reach.Attach{Pods: into},
+			reach.PortForward{Pods: into}
+		served["pods/proxy"] = reach.Proxy{Pods: into}
+		served["pods/files"] = transfer.NewPodFiles(objects, s.reaches, s.config.PodFiles, s.config.Containers, s.config.Logger)
 		binding := podBinding{objects}
 		served["pods/binding"], served["bindings"] = binding, bindings{binding}
 		budgets, err := s.registry(disruption.Kind())
@@ -75,13 +80,13 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["pods/resize"] = podResize{served["pods/resize"].(subresource)}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		served["jobs"] = &jobs{&resource{objects, k}}
-		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs, node: s.config.NodeName}
-		served["jobs/why"] = &explanation{objects, k, s}
-		served["jobs/picture"] = &jobPicture{objects, s}
+		served["jobs/log"] = &jobLog{rawAnswer{objects, "text/plain"}, s.config.JobLogs, s.config.NodeName}
+		served["jobs/why"] = &explanation{inJSON, k, s}
+		served["jobs/picture"] = &jobPicture{inJSON, s}
 		served["jobs/retry"] = jobRetry{objects}
-		objects.TableConvertor = queueColumn{objects.TableConvertor, s.config.Queue}
+		objects.TableConvertor = queueColumn{objects.TableConvertor, s.config.Queue, s.config.Forecasts}
 	case schema.GroupResource{Group: "batch", Resource: "cronjobs"}:
-		served["cronjobs/why"] = &explanation{objects, k, s}
+		served["cronjobs/why"] = &explanation{inJSON, k, s}
 	case schema.GroupResource{Resource: "services"},
 		schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
 		objects.AfterDelete = func(deleted runtime.Object, _ *metav1.DeleteOptions) { s.keepKubernetesService(deleted) }
@@ -95,19 +100,17 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 				return s.addresses.create(ctx, obj, options)
 			}
 			objects.BeginUpdate = s.addresses.update
-			served["services/proxy"] = serviceProxy{podProxy{s.newReach(nil)}, objects, s.storedPods}
+			served["services/proxy"] = reach.NewServiceProxy(s.config.Containers, s.reaches, objects, s.podSecurity().Pods)
 		}
 	case schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}:
 		s.boundPolicies(objects)
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
-		served["persistentvolumeclaims/files"] = files[*corev1.PersistentVolumeClaim]{
-			objects, func(context.Context, *corev1.PersistentVolumeClaim) error { return nil },
-			claimFiles{s.config.ClaimFiles, s.config.Logger, objects, s.config.NodeName}.serve,
-		}
+		served["persistentvolumeclaims/files"] = transfer.NewClaimFiles(objects, s.config.ClaimFiles, s.config.NodeName,
+			s.config.Logger)
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
 	case schema.GroupResource{Resource: "nodes"}:
-		served["nodes/usage"] = nodeUsage{objects, s.config.Past}
+		served["nodes/usage"] = nodeUsage{inJSON, s.config.Past}
 	case schema.GroupResource{Resource: "namespaces"}:
 		served["namespaces"] = &namespaces{&resource{objects, k}}
 	}
@@ -116,7 +119,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 
 // registry returns apiserver's generic registry of one kind over the store.
 func (s *Server) registry(k *kind.Kind) (*registry.Store, error) {
-	rules := strategy{k.Strategy, scheme.Scheme, names.SimpleNameGenerator, k}
+	rules := strategy{k.Strategy, scheme.Scheme, names.SimpleNameGenerator, k, s.knownReceivers()}
 	attrs := attributes(k)
 	r := &registry.Store{
 		NewFunc:                   k.New,
@@ -151,8 +154,49 @@ type resource struct {
 func (r *resource) ShortNames() []string { return r.kind.ShortNames }
 func (r *resource) Categories() []string { return r.kind.Categories }
 
-func (r *resource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, clientsFault{info}, create, update, force, options)
+func (r *resource) Update(
+	ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	end, err := storage.Begin(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer end()
+	return r.Store.Update(storage.Updating(ctx), name, clientsFault{info}, create, update, force, options)
+}
+
+func (r *resource) Create(
+	ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions,
+) (runtime.Object, error) {
+	end, err := storage.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return r.Store.Create(ctx, obj, validate, options)
+}
+
+func (r *resource) Delete(
+	ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions,
+) (runtime.Object, bool, error) {
+	end, err := storage.Begin(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer end()
+	return r.Store.Delete(ctx, name, validate, options)
+}
+
+func (r *resource) DeleteCollection(
+	ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *internalversion.ListOptions,
+) (runtime.Object, error) {
+	end, err := storage.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return r.Store.DeleteCollection(storage.Passing(ctx), validate, options, list)
 }
 
 var (
@@ -172,8 +216,16 @@ func (p subresource) Get(ctx context.Context, name string, options *metav1.GetOp
 }
 
 // Update never creates: a part needs an object.
-func (p subresource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return p.objects.Update(ctx, name, clientsFault{info}, create, update, false, options)
+func (p subresource) Update(
+	ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	end, err := storage.Begin(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer end()
+	return p.objects.Update(storage.Updating(ctx), name, clientsFault{info}, create, update, false, options)
 }
 
 func (p subresource) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
@@ -189,7 +241,8 @@ type strategy struct {
 	kind.Strategy
 	runtime.ObjectTyper
 	names.NameGenerator
-	kind *kind.Kind
+	kind      *kind.Kind
+	receivers annotations.Receivers
 }
 
 func (s strategy) NamespaceScoped() bool { return s.kind.Namespaced }
@@ -215,11 +268,13 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 }
 
 func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
-	return append(s.Strategy.WarningsOnCreate(ctx, obj), annotations.Warnings(obj, nil)...)
+	own := append(annotations.Warnings(obj, nil), s.receivers.Warnings(obj, nil)...)
+	return append(s.Strategy.WarningsOnCreate(ctx, obj), own...)
 }
 
 func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
-	return append(s.Strategy.WarningsOnUpdate(ctx, obj, old), annotations.Warnings(obj, old)...)
+	own := append(annotations.Warnings(obj, old), s.receivers.Warnings(obj, old)...)
+	return append(s.Strategy.WarningsOnUpdate(ctx, obj, old), own...)
 }
 
 // alias returns the further group that a request was made to, nil for the kind's own.
@@ -298,9 +353,12 @@ func (o restOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 	}, nil
 }
 
-func (o restOptions) storage(c *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
+func (o restOptions) storage(
+	c *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newObject,
+	_ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers,
+) (apistorage.Interface, factory.DestroyFunc, error) {
 	made := storage.New(o.server.config.Store, c.Codec, prefix, newObject)
-	made.Admit = quotaAdmission(o.kind)
+	made.Admit = admit.QuotaInTransaction(o.kind)
 	made.Panicked = o.server.panics.watcher
 	return made, func() {}, nil
 }
@@ -318,12 +376,22 @@ func newTable(k *kind.Kind) rest.TableConvertor {
 	return table{k.Columns, k.Cells}
 }
 
+// legible changes cells into what people can look at: a table is for nobody else, and clients print it as it is.
+func legible(cells []any) []any {
+	for i, c := range cells {
+		if text, ok := c.(string); ok {
+			cells[i] = printable.Text(text)
+		}
+	}
+	return cells
+}
+
 func (t table) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	out := &metav1.Table{}
 	now := time.Now()
 	add := func(item runtime.Object) error {
 		out.Rows = append(out.Rows,
-			metav1.TableRow{Cells: t.cells(item, now), Object: runtime.RawExtension{Object: item}})
+			metav1.TableRow{Cells: legible(t.cells(item, now)), Object: runtime.RawExtension{Object: item}})
 		return nil
 	}
 	if list, err := meta.ListAccessor(obj); err == nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/roles"
 )
 
 // limited returns a client with the kubeconfig of a role.
@@ -86,33 +87,62 @@ func TestRoles(t *testing.T) {
 		{
 			"read", ts.limited(t, "role=read"),
 			[]string{"list jobs.batch", "list pods default", "get pods/log default", "list nodes", "list namespaces", "watch events default"},
-			[]string{"list secrets", "create jobs.batch default", "delete pods default", "get pods/exec default", "get pods/attach default", "create pods/portforward default", "get pods/proxy default", "create pods/eviction default", "get persistentvolumeclaims/files default", "get pods/files default", "update pods/resize default", "create jobs.batch/retry default"},
+			[]string{
+				"list secrets", "create jobs.batch default", "delete pods default", "get pods/exec default",
+				"get pods/attach default", "create pods/portforward default", "get pods/proxy default",
+				"create pods/eviction default", "get persistentvolumeclaims/files default", "get pods/files default",
+				"update pods/resize default", "create jobs.batch/retry default",
+			},
 		},
 		{
 			"submit", ts.limited(t, "role=submit"),
-			[]string{"list jobs.batch", "create jobs.batch default", "create cronjobs.batch kube-system", "create podgroups.scheduling.k8s.io default", "create persistentvolumeclaims default", "get persistentvolumeclaims/files default", "update persistentvolumeclaims/files default", "list storageclasses.storage.k8s.io", "list secrets", "get pods/files default", "update pods/resize default", "create jobs.batch/retry default", "create pods/exec default", "create pods/attach default", "get pods/portforward default", "get pods/proxy default", "create pods/eviction default"},
-			[]string{"update jobs.batch/status default", "create namespaces", "update nodes", "create serviceaccounts default", "delete priorityclasses.scheduling.k8s.io", "create persistentvolumes", "delete persistentvolumes", "update persistentvolumeclaims/status default", "create storageclasses.storage.k8s.io"},
+			[]string{
+				"list jobs.batch", "create jobs.batch default", "create cronjobs.batch kube-system",
+				"create podgroups.scheduling.k8s.io default", "create persistentvolumeclaims default",
+				"get persistentvolumeclaims/files default", "update persistentvolumeclaims/files default",
+				"list storageclasses.storage.k8s.io", "list secrets", "get pods/files default", "update pods/resize default",
+				"create jobs.batch/retry default", "create pods/exec default", "create pods/attach default",
+				"get pods/portforward default", "get pods/proxy default", "create pods/eviction default",
+			},
+			[]string{
+				"update jobs.batch/status default", "create namespaces", "update nodes", "create serviceaccounts default",
+				"delete priorityclasses.scheduling.k8s.io", "create persistentvolumes", "delete persistentvolumes",
+				"update persistentvolumeclaims/status default", "create storageclasses.storage.k8s.io",
+			},
 		},
 		{
 			"submit in one namespace", ts.limited(t, "role=submit&namespace=default"),
 			[]string{"list jobs.batch default", "create jobs.batch default", "list nodes", "get namespaces default"},
-			[]string{"list jobs.batch", "list jobs.batch kube-system", "create jobs.batch kube-system", "list namespaces", "list secrets", "list jobs.history.jobd.dev", "list jobs.history.jobd.dev kube-system"},
+			[]string{
+				"list jobs.batch", "list jobs.batch kube-system", "create jobs.batch kube-system", "list namespaces",
+				"list secrets", "list jobs.history.jobd.dev", "list jobs.history.jobd.dev kube-system",
+			},
 		},
 		{
 			"admin in one namespace", ts.limited(t, "role=admin&namespace=default"),
 			[]string{"create serviceaccounts default", "list secrets default", "update jobs.batch/status default", "get pods/status default"},
-			[]string{"update pods/status default", "patch pods/status default", "list secrets kube-system", "update nodes", "delete namespaces default", "create limitranges default", "update resourcequotas default", "create persistentvolumes", "list persistentvolumes", "create storageclasses.storage.k8s.io"},
+			[]string{
+				"update pods/status default", "patch pods/status default", "list secrets kube-system", "update nodes",
+				"delete namespaces default", "create limitranges default", "update resourcequotas default",
+				"create persistentvolumes", "list persistentvolumes", "create storageclasses.storage.k8s.io",
+			},
 		},
 		{"admin", ts.limited(t, ""), []string{"create namespaces", "update nodes", "list secrets"}, nil},
 		{
 			"a service account that reads", account("reader", core.RoleRead),
 			[]string{"list jobs.batch default", "get pods/log default", "list nodes"},
-			[]string{"list secrets default", "create jobs.batch default", "list jobs.batch", "create serviceaccounts/token default", "impersonate serviceaccounts default"},
+			[]string{
+				"list secrets default", "create jobs.batch default", "list jobs.batch", "create serviceaccounts/token default",
+				"impersonate serviceaccounts default",
+			},
 		},
 		{
 			"a service account that submits", account("robot", core.RoleSubmit),
 			[]string{"create jobs.batch default", "list secrets default", "create pods/exec default"},
-			[]string{"list jobs.batch", "list jobs.batch kube-system", "create serviceaccounts default", "create serviceaccounts/token default", "update serviceaccounts default"},
+			[]string{
+				"list jobs.batch", "list jobs.batch kube-system", "create serviceaccounts default",
+				"create serviceaccounts/token default", "update serviceaccounts default",
+			},
 		},
 		{
 			"a service account that administers its namespace", account("boss", core.RoleAdmin),
@@ -134,7 +164,9 @@ func TestRoles(t *testing.T) {
 			}
 		})
 	}
-	me, err := ts.limited(t, "role=read&namespace=default").AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	me, err := ts.limited(t, "role=read&namespace=default").AuthenticationV1().SelfSubjectReviews().Create(
+		t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{},
+	)
 	if err != nil || me.Status.UserInfo.Username != "jobd:read:default" || !strings.Contains(fmt.Sprint(me.Status.UserInfo.Groups), "jobd:role:read:default") {
 		t.Errorf("%+v: %v", me, err)
 	}
@@ -160,7 +192,9 @@ func TestActingAsSomebodyElse(t *testing.T) {
 	if !canI(t, c, "create jobs.batch default") || canI(t, c, "list secrets kube-system") || canI(t, c, "create namespaces") {
 		t.Error("an administrator is not what it acts as")
 	}
-	if _, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.CoreV1().ConfigMaps("default").Create(
+		t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{},
+	); err != nil {
 		t.Error(err)
 	}
 	if said := ts.log.String(); !strings.Contains(said, "user=system:serviceaccount:default:robot actor=jobd:uid:") {
@@ -171,14 +205,18 @@ func TestActingAsSomebodyElse(t *testing.T) {
 	}
 	for name, who := range map[string]rest.ImpersonationConfig{
 		"another account":  robot,
-		"an administrator": {UserName: "root", Groups: []string{adminGroup}},
+		"an administrator": {UserName: "root", Groups: []string{roles.AdminGroup}},
 	} {
-		_, err := as(token("submits-"+strings.ReplaceAll(name, " ", "-"), core.RoleSubmit), who).CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+		_, err := as(
+			token("submits-"+strings.ReplaceAll(name, " ", "-"), core.RoleSubmit), who,
+		).CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("who submits acts as %s: %v", name, err)
 		}
 	}
-	_, err := as(token("chief", core.RoleAdmin), rest.ImpersonationConfig{UserName: "root", Groups: []string{adminGroup}}).CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+	_, err := as(
+		token("chief", core.RoleAdmin), rest.ImpersonationConfig{UserName: "root", Groups: []string{roles.AdminGroup}},
+	).CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("who administers a namespace acts as an administrator of all: %v", err)
 	}

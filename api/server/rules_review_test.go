@@ -63,7 +63,10 @@ func TestTheRulesOfEachRole(t *testing.T) {
 		},
 		{
 			"submit in one namespace", "default", ts.limited(t, "role=submit&namespace=default"),
-			[]string{"pods." + full, "pods/exec. get,create", "jobs.batch" + full, "jobs/status.batch get", "secrets." + full, "serviceaccounts." + reads, "nodes." + reads, "namespaces." + reads + " default"},
+			[]string{
+				"pods." + full, "pods/exec. get,create", "jobs.batch" + full, "jobs/status.batch get", "secrets." + full,
+				"serviceaccounts." + reads, "nodes." + reads, "namespaces." + reads + " default",
+			},
 			[]string{"serviceaccounts/token. create"}, known,
 		},
 		{
@@ -72,7 +75,10 @@ func TestTheRulesOfEachRole(t *testing.T) {
 		},
 		{
 			"admin in one namespace", "default", ts.limited(t, "role=admin&namespace=default"),
-			[]string{"serviceaccounts." + full, "serviceaccounts/token. create", "jobs/status.batch get,update,patch", "namespaces." + reads + " default", "nodes." + reads}, []string{"*"}, known,
+			[]string{
+				"serviceaccounts." + full, "serviceaccounts/token. create", "jobs/status.batch get,update,patch",
+				"namespaces." + reads + " default", "nodes." + reads,
+			}, []string{"*"}, known,
 		},
 		{"a service account", "default", account, []string{"jobs.batch" + full}, []string{"serviceaccounts/token. create"}, keys + known},
 	} {
@@ -94,7 +100,8 @@ func TestTheRulesOfEachRole(t *testing.T) {
 			}
 		})
 	}
-	if canI(t, ts.limited(t, "role=admin&namespace=default"), "* *.* default") || canI(t, ts.limited(t, "role=read"), "get * default") || !canI(t, ts.limited(t, ""), "* *.*") {
+	if canI(t, ts.limited(t, "role=admin&namespace=default"), "* *.* default") ||
+		canI(t, ts.limited(t, "role=read"), "get * default") || !canI(t, ts.limited(t, ""), "* *.*") {
 		t.Error("who may do all but something may not do all")
 	}
 	_, err := ts.client(t).AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{}, metav1.CreateOptions{})

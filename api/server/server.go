@@ -28,7 +28,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,15 +43,30 @@ import (
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/api/admit"
 	"github.com/jobd/jobd/api/auditlog"
+	"github.com/jobd/jobd/api/authorization"
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/conns"
+	"github.com/jobd/jobd/api/creation"
 	"github.com/jobd/jobd/api/database"
+	"github.com/jobd/jobd/api/diskuse"
+	"github.com/jobd/jobd/api/flowcontrol"
+	"github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/inspection"
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/listen"
 	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/reach"
+	"github.com/jobd/jobd/api/resourcemetrics"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/shares"
 	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/api/transfer"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/internal/fairshare"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/store"
 )
@@ -70,19 +85,29 @@ type Config struct {
 	Logs       Logs
 	JobLogs    JobLogs
 	Images     Images
-	Containers Containers
-	ClaimFiles ClaimFiles
+	Containers reach.Containers
+	ClaimFiles transfer.ClaimFiles
 	Explainer  Explainer
-	Pictures   Pictures
-	Queue      Queue
-	Meter      Meter
-	Past       Past
-	History    History
+	// Inspect says what the daemon is doing; nil: nobody can ask.
+	Inspect func(context.Context) *inspection.Daemon
+	// DiskUse says what is on the disk; nil: nobody can ask.
+	DiskUse  func(context.Context) (*diskuse.Report, error)
+	Pictures Pictures
+	Queue    Queue
+	// Shares returns what everybody has used; nil if the queue is not ordered by that.
+	Shares func(context.Context) (*shares.List, error)
+	// Forecasts may be nil.
+	Forecasts Forecasts
+	Meter     resourcemetrics.Meter
+	Past      Past
+	History   History
+	// Receivers are whom users may let be told of their Jobs; nil: nobody knows.
+	Receivers Receivers
 	// PodFiles finds the files that pods have left; nil: there are none.
-	PodFiles PodFiles
+	PodFiles transfer.PodFiles
 
-	// Authority authenticates clients of listeners made by ListenTLS; nil if there are none.
-	Authority *Authority
+	// Authority authenticates clients of listeners made by listen.TLS; nil if there are none.
+	Authority *listen.Authority
 	// Tokens issues and verifies the tokens of ServiceAccounts; nil if there are none.
 	Tokens *tokens.Tokens
 	// PodAPI is the address at which pods reach the API; the zero value if they cannot.
@@ -122,7 +147,7 @@ type Config struct {
 	// Default 5000.
 	MaxStreams int
 
-	bodyPause time.Duration // see there
+	bodyPause time.Duration // flowcontrol.BodyPause, but for tests
 }
 
 // Logs opens what containers wrote.
@@ -137,6 +162,8 @@ type JobLogs interface {
 	// OpenJob returns the logs one after the other, already cut to what the options ask for. With opts.Follow those
 	// that are being written come line by line, and the reader ends when the Job has finished, is gone, or ctx is done.
 	OpenJob(ctx context.Context, job *batchv1.Job, opts *batch.JobLogOptions) (io.ReadCloser, error)
+	// Elsewhere returns the name of another node that pods of the Job are for, whose logs are there; empty if there are none.
+	Elsewhere(job *batchv1.Job) (node string, err error)
 }
 
 // Explainer says why an object is in the state that it is in.
@@ -150,6 +177,12 @@ type Explainer interface {
 type Queue interface {
 	// Places returns the place in the queue, from 1, of the first waiting pod of each Job, by the Job's UID.
 	Places(ctx context.Context) (map[types.UID]int, error)
+}
+
+// Forecasts say when Jobs are expected to start and to end.
+type Forecasts interface {
+	// Forecasts returns what is expected of Jobs that have not ended, by their UIDs.
+	Forecasts(ctx context.Context, jobs []*batchv1.Job) (map[types.UID]*forecast.Forecast, error)
 }
 
 // History is what is kept of Jobs that have ended.
@@ -172,18 +205,15 @@ type Server struct {
 	config    Config
 	addresses *serviceAddresses
 	groups    *groups
-	paths     *mux.PathRecorderMux // what is not below a group
-	// endpoints lists all that is served, in order.
-	endpoints []endpoint
-	// rights are what roles and bindings allow; roleRules are the rules that stand for jobd's own roles, by their names.
-	rights    *rights
+	paths     *mux.PathRecorderMux      // what is not below a group
+	access    *authorization.Authorizer // who may do what
 	panics    *panics
+	patches   *fairshare.Places               // turns of those that are costly
 	kinds     map[schema.GroupResource]string // the names of the kinds
-	roleRules map[string][]rbacv1.PolicyRule
 
 	// The same API for the socket, for the network, which trusts nobody, and for pods, of which only ServiceAccounts are
 	// known.
-	local, remote, pods *front
+	local, remote, pods *entrance
 	// at is the address at which the network can reach the API, once it is served there.
 	at atomic.Pointer[net.Addr]
 	// stopping ends long requests, such as watches, when Serve is about to return.
@@ -200,10 +230,10 @@ func New(c Config) (*Server, error) {
 		c.RequestTimeout = time.Minute
 	}
 	if c.MaxStreams == 0 {
-		c.MaxStreams = defaultMaxStreams
+		c.MaxStreams = flowcontrol.DefaultMaxStreams
 	}
 	if c.bodyPause == 0 {
-		c.bodyPause = bodyPause
+		c.bodyPause = flowcontrol.BodyPause
 	}
 	if c.EventTTL == 0 {
 		c.EventTTL = time.Hour
@@ -217,7 +247,9 @@ func New(c Config) (*Server, error) {
 	if c.NodePorts.Size == 0 {
 		c.NodePorts = utilnet.PortRange{Base: 30000, Size: 2768}
 	}
-	s := &Server{config: c, rights: &rights{store: c.Store}, panics: newPanics(c.Logger)}
+	s := &Server{
+		config: c, access: authorization.New(c.Store, c.Authorizer), panics: newPanics(c.Logger), patches: fairshare.New(costlyPatches),
+	}
 	var err error
 	if s.addresses, err = newServiceAddresses(&c); err != nil {
 		return nil, fmt.Errorf("addresses of Services: %w", err)
@@ -229,7 +261,7 @@ func New(c Config) (*Server, error) {
 	if err := s.add(scheme.Kinds()); err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
-	if s.roleRules, err = rulesOfRoles(s.endpoints); err != nil {
+	if err := s.access.Ready(); err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
 	v2, v3 := openAPI()
@@ -240,7 +272,7 @@ func New(c Config) (*Server, error) {
 	beside.Go(func() error {
 		return errors.Join(s.createNamespaces(), s.createRoles(), s.createPriorityClasses(), s.createStorageClass(), s.showKubernetesService())
 	})
-	err = s.groups.install(types, s.admission(), authorizer.AuthorizerFunc(s.authorize))
+	err = s.groups.install(types, s.admission(), authorizer.AuthorizerFunc(s.access.Authorize))
 	if err = errors.Join(err, beside.Wait()); err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
@@ -250,6 +282,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.serveOpenAPI(v2, v3)
 	s.serveHistory()
+	s.serveShares()
 
 	all := refuseAbsent(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.groups.handles(r.URL.Path) {
@@ -258,22 +291,53 @@ func New(c Config) (*Server, error) {
 			s.paths.ServeHTTP(w, r)
 		}
 	}))
-	s.local = s.front("socket", s.localRoutes(all), s.identifyPeer)
-	s.remote = s.front("network", all, s.authenticate(s.everybody()...))
-	s.pods = s.front("pods", all, s.authenticate(s.accounts()...))
+	s.local = s.entrance("socket", s.localRoutes(all), s.identifyPeer)
+	s.remote = s.entrance("network", all, s.authenticate(s.everybody()...))
+	s.pods = s.entrance("pods", all, s.authenticate(s.accounts()...))
 	return s, nil
 }
 
-// admission returns what decides about writes, in order.
+// admission returns what decides about writes, in order. What decides about new objects whoever creates them is in package
+// creation.
 func (s *Server) admission() admission.Interface {
 	c := &s.config
-	all := []admission.Interface{namespaceLifecycle{s}, limitRanges{c.Store}, podReferences{c.Store}, resizeAdmission{c.Store},
-		templateReferences{c.Store}, accountRole{s}, podSecurity{s}, privilegedServices{s},
-		claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}, resourceQuotas{c.Store}}
+	all := []admission.Interface{
+		admit.Creation{Store: c.Store, Rules: creation.First()},
+		admit.NamespaceLifecycle{},
+		admit.LimitRanges{Store: c.Store},
+		admit.PriorityClasses{Store: c.Store},
+		resizeAdmission{c.Store},
+		admit.TemplateReferences{Store: c.Store},
+		admit.ManualSelectors{Store: c.Store},
+		admit.After{Store: c.Store},
+		admit.AccountRole{Store: c.Store, Access: s.access},
+		s.podSecurity(),
+		privilegedServices{s},
+		admit.ClaimClass{Store: c.Store, StandIn: !c.UnknownStorageClassWaits},
+		admit.Escalation{Access: s.access},
+		admit.Creation{Store: c.Store, Rules: creation.Rules(c.PodSecurity)},
+		admit.ResourceQuotas{Store: c.Store},
+	}
 	if c.WorkloadWithJob {
-		all = append(all, gangs{})
+		all = append(all, admit.Gangs{})
 	}
 	return admission.NewChainHandler(all...)
+}
+
+func (s *Server) podSecurity() admit.PodSecurity {
+	return admit.PodSecurity{Store: s.config.Store, Access: s.access, Policy: s.config.PodSecurity}
+}
+
+// reaches refuses pods that the client of a request may not reach into, or that are not on this machine.
+func (s *Server) reaches(ctx context.Context, pod *corev1.Pod) error {
+	if err := s.podSecurity().Reaches(ctx, pod); err != nil {
+		return err
+	}
+	if podspec.Elsewhere(pod, s.config.NodeName) {
+		return apierrors.NewBadRequest(fmt.Sprintf("pod %q is on the node %q, and this machine is %q: it can be reached only there",
+			pod.Name, pod.Spec.NodeName, s.config.NodeName))
+	}
+	return nil
 }
 
 // limitCopies bounds what the copies of a JSON patch may add to an object.
@@ -285,8 +349,7 @@ func (s *Server) add(kinds []*kind.Kind) error {
 		for _, name := range slices.Sorted(maps.Keys(served)) {
 			s.groups.add(gv, name, served[name])
 			whole, _, _ := strings.Cut(name, "/")
-			s.endpoints = append(s.endpoints,
-				newEndpoint(gv.WithResource(name).GroupResource(), served[whole], served[name]))
+			s.access.Serve(gv.WithResource(name).GroupResource(), served[whole], served[name])
 		}
 	}
 	s.kinds = map[schema.GroupResource]string{}
@@ -305,28 +368,30 @@ func (s *Server) add(kinds []*kind.Kind) error {
 	for _, k := range absent.Kinds {
 		add(k.GroupVersion(), map[string]rest.Storage{k.Resource(): newNothing(k, s.config.Store)})
 	}
-	add(v1beta1.SchemeGroupVersion,
-		map[string]rest.Storage{"pods": podMetrics{metered{s}}, "nodes": nodeMetrics{metered{s}}})
+	pods, nodes := resourcemetrics.New(s.config.Meter, s.config.Store)
+	add(v1beta1.SchemeGroupVersion, map[string]rest.Storage{"pods": pods, "nodes": nodes})
 	add(authenticationv1.SchemeGroupVersion,
-		map[string]rest.Storage{"selfsubjectreviews": whoAmI(), "tokenreviews": s.whoseToken()})
+		map[string]rest.Storage{
+			"selfsubjectreviews": authorization.WhoAmI(), "tokenreviews": authorization.WhoseToken(s.bearers()),
+		})
 	add(authorizationv1.SchemeGroupVersion,
 		map[string]rest.Storage{
-			"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI(),
-			"subjectaccessreviews": s.maySomebody(), "localsubjectaccessreviews": s.maySomebodyHere(),
+			"selfsubjectaccessreviews": s.access.MayI(), "selfsubjectrulesreviews": s.access.WhatMayI(),
+			"subjectaccessreviews": s.access.MaySomebody(), "localsubjectaccessreviews": s.access.MaySomebodyHere(),
 		})
 	return nil
 }
 
 // Serve answers on all listeners until ctx is done or one of them fails. Then it waits a little for requests to
 // end, and returns nil when ctx was the cause.
-func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
+func (s *Server) Serve(ctx context.Context, listeners ...*listen.Listener) error {
 	defer s.stop()
 
 	failed := make(chan error, len(listeners))
 	servers := make([]*http.Server, len(listeners))
 	for i, l := range listeners {
 		servers[i] = s.httpServer(l)
-		go func() { failed <- l.serve(servers[i], s.frontOf(l).connections) }()
+		go func() { failed <- l.Serve(servers[i], s.entranceOf(l).connections) }()
 	}
 	var err error
 	running := len(listeners)
@@ -352,45 +417,47 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 // drainTimeout is how long requests may take to end when the server stops.
 const drainTimeout = 5 * time.Second
 
-// front is the API as one listener serves it: behind a chain of filters, with places and connections of its own, so
+// entrance is the API as one listener serves it: behind a chain of filters, with places and connections of its own, so
 // that clients of one listener take nothing from those of another.
-type front struct {
+type entrance struct {
 	name        string // as the metrics have it
 	handler     http.Handler
-	sharing     *sharing
-	connections *connections
+	shares      *flowcontrol.Shares
+	connections *conns.Table
 }
 
-func (s *Server) front(name string, api http.Handler, access access) *front {
-	sharing := newSharing(maxReads, maxWrites, s.config.MaxStreams)
-	handler := s.chain(api, access, sharing)
+func (s *Server) entrance(name string, api http.Handler, access access) *entrance {
+	shares := flowcontrol.NewShares(s.config.MaxStreams, longRunning, s.config.RequestTimeout)
+	handler := s.chain(api, access, shares)
 	if name != "pods" {
 		handler = withDashboard(handler)
 	}
-	return &front{name, s.panics.answer(handler), sharing, newConnections(maxIdle)}
+	return &entrance{name, s.panics.answer(handler), shares, conns.New(conns.MaxIdle)}
 }
 
-func (s *Server) frontOf(l *Listener) *front {
+func (s *Server) entranceOf(l *listen.Listener) *entrance {
 	switch {
-	case l.pods:
+	case l.ForPods():
 		return s.pods
-	case l.tls != nil:
+	case l.TLS() != nil:
 		return s.remote
 	}
 	return s.local
 }
 
-func (s *Server) httpServer(l *Listener) *http.Server {
-	if l.tls != nil && !l.pods {
+func (s *Server) httpServer(l *listen.Listener) *http.Server {
+	if l.TLS() != nil && !l.ForPods() {
 		at := l.Addr()
 		s.at.Store(&at)
 	}
 	return &http.Server{
-		Handler:           s.frontOf(l).handler,
-		TLSConfig:         l.tls,
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withConn(withPeer(ctx, c), c) },
+		Handler:   s.entranceOf(l).handler,
+		TLSConfig: l.TLS(),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return conns.WithConn(conns.WithPeer(ctx, c), c)
+		},
 		ReadHeaderTimeout: 10 * time.Second,
-		MaxHeaderBytes:    maxHeaderBytes,
+		MaxHeaderBytes:    flowcontrol.MaxHeaderBytes,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
 	}
@@ -398,7 +465,7 @@ func (s *Server) httpServer(l *Listener) *http.Server {
 
 // longRunning reports whether a request lasts as long as the client wants.
 func longRunning(r *http.Request, info *request.RequestInfo) bool {
-	return isImagePath(r.URL.Path) || isProfilePath(r.URL.Path) || r.URL.Path == database.Path || watching(r, info)
+	return isImagePath(r.URL.Path) || isProfilePath(r.URL.Path) || r.URL.Path == database.Path || r.URL.Path == diskuse.Path || watching(r, info)
 }
 
 var watching = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"),

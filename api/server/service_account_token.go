@@ -52,7 +52,9 @@ func (a *accountToken) AcceptsGroupVersion(gv schema.GroupVersion) bool {
 	return gv == authenticationv1.SchemeGroupVersion
 }
 
-func (a *accountToken) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (a *accountToken) Create(
+	ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions,
+) (runtime.Object, error) {
 	request := obj.(*authenticationv1.TokenRequest)
 	if a.tokens == nil {
 		return nil, apierrors.NewServiceUnavailable("this server issues no tokens")
@@ -150,7 +152,9 @@ func (a *accountToken) bind(wanted *tokens.Request, ref *authenticationv1.BoundO
 	bound.UID = obj.GetUID()
 	if pod, ok := obj.(*corev1.Pod); ok {
 		if pod.Spec.ServiceAccountName != wanted.Account.Name {
-			return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with serviceaccount %q", wanted.Account.Name, pod.Spec.ServiceAccountName))
+			return apierrors.NewBadRequest(
+				fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with serviceaccount %q", wanted.Account.Name, pod.Spec.ServiceAccountName),
+			)
 		}
 		if wanted.Node, err = a.tokens.NodeOf(pod); err != nil {
 			return apierrors.NewInternalError(err)
@@ -158,7 +162,10 @@ func (a *accountToken) bind(wanted *tokens.Request, ref *authenticationv1.BoundO
 	}
 	if ref.UID != "" && ref.UID != bound.UID {
 		return apierrors.NewConflict(schema.GroupResource{Resource: resource}, ref.Name,
-			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+			fmt.Errorf(
+				"the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated",
+				ref.UID,
+			))
 	}
 	return nil
 }

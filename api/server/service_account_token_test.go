@@ -16,6 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/listen"
+	"github.com/jobd/jobd/api/roles"
 )
 
 // account creates a ServiceAccount, with a role unless that is empty, and returns its name.
@@ -43,7 +45,10 @@ func (ts *testServer) token(t *testing.T, account string, to *authenticationv1.B
 // with returns a client over TLS that has a token.
 func (ts *testServer) with(t *testing.T, token string) *kubernetes.Clientset {
 	t.Helper()
-	return mustClient(t, &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ts.authority.Certificate()}})
+	return mustClient(
+		t,
+		&rest.Config{Host: "https://" + ts.tls.String(), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ts.authority.Certificate()}},
+	)
 }
 
 func podOf(account string) *corev1.Pod {
@@ -72,15 +77,41 @@ func TestTokenRequest(t *testing.T) {
 	}{
 		{"an hour for this API, when nothing is said", "robot", authenticationv1.TokenRequestSpec{}, ""},
 		{"for others", "robot", authenticationv1.TokenRequestSpec{Audiences: []string{"vault"}, ExpirationSeconds: ptr.To(int64(600))}, ""},
-		{"less than ten minutes is too short", "robot", authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(599))}, "may not specify a duration less than 10 minutes"},
-		{"an age is too long", "robot", authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(1)<<32 + 1)}, "may not specify a duration larger than 2^32 seconds"},
+		{
+			"less than ten minutes is too short", "robot",
+			authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(599))},
+			"may not specify a duration less than 10 minutes",
+		},
+		{
+			"an age is too long", "robot", authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(1)<<32 + 1)},
+			"may not specify a duration larger than 2^32 seconds",
+		},
 		{"of an account that is not there", "nobody", authenticationv1.TokenRequestSpec{}, `serviceaccounts "nobody" not found`},
 		{"bound to a pod", "robot", authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(nil)}, ""},
-		{"bound to the pod of that uid", "robot", authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(func(r *authenticationv1.BoundObjectReference) { r.UID = pod.UID })}, ""},
-		{"not to one of another uid", "robot", authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(func(r *authenticationv1.BoundObjectReference) { r.UID = "other" })}, "does not match the UID in record"},
-		{"not to a pod of another account", "default", authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(nil)}, `cannot bind token for serviceaccount "default" to pod running with serviceaccount "robot"`},
-		{"not to what is not there", "robot", authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(func(r *authenticationv1.BoundObjectReference) { r.Kind = "Secret" })}, `secrets "bound" not found`},
-		{"not to any kind", "robot", authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(func(r *authenticationv1.BoundObjectReference) { r.Kind = "ConfigMap" })}, "cannot bind token to object of type /v1, Kind=ConfigMap"},
+		{
+			"bound to the pod of that uid", "robot",
+			authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(func(r *authenticationv1.BoundObjectReference) { r.UID = pod.UID })},
+			"",
+		},
+		{
+			"not to one of another uid", "robot",
+			authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(func(r *authenticationv1.BoundObjectReference) { r.UID = "other" })},
+			"does not match the UID in record",
+		},
+		{
+			"not to a pod of another account", "default", authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(nil)},
+			`cannot bind token for serviceaccount "default" to pod running with serviceaccount "robot"`,
+		},
+		{
+			"not to what is not there", "robot",
+			authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(func(r *authenticationv1.BoundObjectReference) { r.Kind = "Secret" })},
+			`secrets "bound" not found`,
+		},
+		{
+			"not to any kind", "robot",
+			authenticationv1.TokenRequestSpec{BoundObjectRef: toPod(func(r *authenticationv1.BoundObjectReference) { r.Kind = "ConfigMap" })},
+			"cannot bind token to object of type /v1, Kind=ConfigMap",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.account == "default" {
@@ -97,10 +128,13 @@ func TestTokenRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			life := time.Duration(ptr.Deref(c.spec.ExpirationSeconds, 3600)) * time.Second
-			if left := time.Until(r.Status.ExpirationTimestamp.Time); left > life || left < life-time.Minute || r.Name != c.account || len(r.Spec.Audiences) != 1 {
+			if left := time.Until(r.Status.ExpirationTimestamp.Time); left > life || left < life-time.Minute ||
+				r.Name != c.account || len(r.Spec.Audiences) != 1 {
 				t.Errorf("lasts %v: %+v", left, r)
 			}
-			_, err = ts.with(t, r.Status.Token).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+			_, err = ts.with(t, r.Status.Token).AuthenticationV1().SelfSubjectReviews().Create(
+				t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{},
+			)
 			if forUs := len(c.spec.Audiences) == 0; (err == nil) != forUs {
 				t.Errorf("it is for this API: %v, but %v", forUs, err)
 			}
@@ -125,8 +159,10 @@ func TestWhoAToken(t *testing.T) {
 	}
 	who := me.Status.UserInfo
 	extra := func(key string) string { return strings.Join(who.Extra["authentication.kubernetes.io/"+key], " ") }
-	if who.Username != "system:serviceaccount:default:robot" || strings.Join(who.Groups, " ") != "system:serviceaccounts system:serviceaccounts:default system:authenticated" ||
-		extra("pod-name") != "bound" || extra("pod-uid") != string(pod.UID) || extra("node-name") != "node" || !strings.HasPrefix(extra("credential-id"), "JTI=") {
+	if who.Username != "system:serviceaccount:default:robot" ||
+		strings.Join(who.Groups, " ") != "system:serviceaccounts system:serviceaccounts:default system:authenticated" ||
+		extra("pod-name") != "bound" || extra("pod-uid") != string(pod.UID) || extra("node-name") != "node" ||
+		!strings.HasPrefix(extra("credential-id"), "JTI=") {
 		t.Errorf("got %+v", who)
 	}
 	if _, err := c.Discovery().ServerPreferredResources(); err != nil {
@@ -146,7 +182,11 @@ func TestWhoAToken(t *testing.T) {
 func TestRoleOfAServiceAccount(t *testing.T) {
 	ts := startServer(t)
 	accounts := ts.client(t).CoreV1().ServiceAccounts("default")
-	_, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{core.RoleAnnotation: "root"}}}, metav1.CreateOptions{})
+	_, err := accounts.Create(
+		t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{core.RoleAnnotation: "root"}}},
+		metav1.CreateOptions{},
+	)
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `metadata.annotations[jobd.dev/role]: Unsupported value: "root"`) {
 		t.Errorf("a role that is not there: %v", err)
 	}
@@ -155,7 +195,10 @@ func TestRoleOfAServiceAccount(t *testing.T) {
 	if !canI(t, c, "list pods default") {
 		t.Error("a role has no effect")
 	}
-	if _, err := accounts.Patch(t.Context(), "robot", "application/merge-patch+json", []byte(`{"metadata":{"annotations":{"jobd.dev/role":null}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := accounts.Patch(
+		t.Context(), "robot", "application/merge-patch+json", []byte(`{"metadata":{"annotations":{"jobd.dev/role":null}}}`),
+		metav1.PatchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if canI(t, c, "list pods default") {
@@ -169,13 +212,13 @@ func TestListenerForPods(t *testing.T) {
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	serve := func(clients netip.Prefix) string {
 		t.Helper()
-		l, err := ListenForPods(netip.MustParseAddrPort("127.0.0.1:0"), clients, ts.authority)
+		l, err := listen.ForPods(netip.MustParseAddrPort("127.0.0.1:0"), clients, ts.authority)
 		if err != nil {
 			t.Fatal(err)
 		}
 		server := ts.httpServer(l)
 		done := make(chan error, 1)
-		go func() { done <- l.serve(server, ts.pods.connections) }()
+		go func() { done <- l.Serve(server, ts.pods.connections) }()
 		t.Cleanup(func() {
 			_ = server.Close()
 			if err := <-done; err != nil {
@@ -187,7 +230,7 @@ func TestListenerForPods(t *testing.T) {
 	ca := rest.TLSClientConfig{CAData: ts.authority.Certificate()}
 	account := ts.token(t, ts.account(t, "robot", core.RoleRead), nil).Status.Token
 	host := serve(loopback)
-	cert, key, err := ts.authority.issueClient("me", []string{adminGroup}, time.Hour)
+	cert, key, err := ts.authority.IssueClient("me", []string{roles.AdminGroup}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +242,7 @@ func TestListenerForPods(t *testing.T) {
 		code   int
 	}{
 		{"a service account", rest.Config{BearerToken: account, TLSClientConfig: ca}, http.StatusOK},
-		{"the administrator's token", rest.Config{BearerToken: ts.authority.token, TLSClientConfig: ca}, http.StatusUnauthorized},
+		{"the administrator's token", rest.Config{BearerToken: ts.adminToken, TLSClientConfig: ca}, http.StatusUnauthorized},
 		{"an administrator's certificate", rest.Config{TLSClientConfig: withCertificate}, http.StatusUnauthorized},
 		{"nobody", rest.Config{TLSClientConfig: ca}, http.StatusUnauthorized},
 	} {
@@ -214,7 +257,9 @@ func TestListenerForPods(t *testing.T) {
 	}
 	t.Run("another address is not even listened to", func(t *testing.T) {
 		host := serve(netip.MustParsePrefix("192.0.2.0/24"))
-		_, err := mustClient(t, &rest.Config{Host: host, BearerToken: account, TLSClientConfig: ca}).CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+		_, err := mustClient(
+			t, &rest.Config{Host: host, BearerToken: account, TLSClientConfig: ca},
+		).CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 		if err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 			t.Errorf("got %v", err)
 		}

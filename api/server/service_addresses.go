@@ -375,7 +375,7 @@ func (h privilegedServices) Validate(ctx context.Context, a admission.Attributes
 	if err != nil || reason == "" {
 		return err
 	}
-	decision, _, err := h.server.authorize(ctx, authorizer.AttributesRecord{
+	decision, _, err := h.server.access.Authorize(ctx, authorizer.AttributesRecord{
 		User: a.GetUserInfo(), Verb: "update", APIVersion: "v1", Resource: "nodes", ResourceRequest: true,
 	})
 	if err != nil {
@@ -399,7 +399,7 @@ func (h privilegedServices) privileged(s, old *corev1.Service) (string, error) {
 		if p.NodePort == 0 || hasNodePort(old, int(p.NodePort)) {
 			continue
 		}
-		ns, err := podSecurity(h).namespace(s.Namespace)
+		ns, err := h.server.podSecurity().Namespace(s.Namespace)
 		if err != nil {
 			return "", err
 		}

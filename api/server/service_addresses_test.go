@@ -78,7 +78,9 @@ func TestServiceAddresses(t *testing.T) {
 	if s, said := asked(t, c, "again"); said != "" || s.Spec.ClusterIP != "10.96.0.3" {
 		t.Errorf("after one is free: %v %s", s, said)
 	}
-	again, err := c.CoreV1().Services("default").Patch(t.Context(), "again", "application/merge-patch+json", []byte(`{"spec":{"clusterIP":"10.96.0.4"}}`), metav1.PatchOptions{})
+	again, err := c.CoreV1().Services("default").Patch(
+		t.Context(), "again", "application/merge-patch+json", []byte(`{"spec":{"clusterIP":"10.96.0.4"}}`), metav1.PatchOptions{},
+	)
 	if err == nil || !strings.Contains(err.Error(), "may not change once set") && !strings.Contains(err.Error(), "already allocated") {
 		t.Errorf("changed: %v, %v", again, err)
 	}
@@ -95,7 +97,8 @@ func TestNodePorts(t *testing.T) {
 		}
 	})
 	c := ts.client(t)
-	if s, said := asked(t, c, "udp", onPort(30100), func(s *corev1.ServiceSpec) { s.Ports[0].Protocol = corev1.ProtocolUDP }); said != "" || s.Spec.Ports[0].NodePort != 30100 {
+	if s, said := asked(t, c, "udp", onPort(30100), func(s *corev1.ServiceSpec) { s.Ports[0].Protocol = corev1.ProtocolUDP }); said != "" ||
+		s.Spec.Ports[0].NodePort != 30100 {
 		t.Errorf("another protocol: %v %s", s, said)
 	}
 	s, said := asked(t, c, "any", onPort(0))
@@ -122,14 +125,19 @@ func TestNodePorts(t *testing.T) {
 	roles := []string{"role=submit&namespace=default", "role=admin&namespace=default", "role=submit"}
 	for _, role := range roles {
 		// CVE-2020-8554: who may create Services may not thereby take the traffic of others.
-		if _, said := asked(t, ts.limited(t, role), "taken", external); !strings.Contains(said, "spec.externalIPs[0]: ") || !strings.Contains(said, "only who may update nodes") {
+		if _, said := asked(t, ts.limited(t, role), "taken", external); !strings.Contains(said, "spec.externalIPs[0]: ") ||
+			!strings.Contains(said, "only who may update nodes") {
 			t.Errorf("%s: %q", role, said)
 		}
 		// Neither by a Service without an address that becomes one with an address.
-		if _, said := asked(t, ts.limited(t, role), "alias", external, func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.com" }); said != "" {
+		if _, said := asked(
+			t, ts.limited(t, role), "alias", external,
+			func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.com" },
+		); said != "" {
 			t.Errorf("%s: %s", role, said)
 		}
-		if err := patch(ts.limited(t, role), "alias", `{"spec":{"type":"ClusterIP","externalName":null}}`); err == nil || !strings.Contains(err.Error(), "spec.externalIPs[0]: ") {
+		if err := patch(ts.limited(t, role), "alias", `{"spec":{"type":"ClusterIP","externalName":null}}`); err == nil ||
+			!strings.Contains(err.Error(), "spec.externalIPs[0]: ") {
 			t.Errorf("%s, an alias before: %v", role, err)
 		}
 		if err := c.CoreV1().Services("default").Delete(t.Context(), "alias", metav1.DeleteOptions{}); err != nil {
@@ -146,15 +154,20 @@ func TestNodePorts(t *testing.T) {
 	if _, said := asked(t, c, "later"); said != "" {
 		t.Fatal(said)
 	}
-	if _, err := c.CoreV1().Namespaces().Patch(t.Context(), "default", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := c.CoreV1().Namespaces().Patch(
+		t.Context(), "default", "application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`), metav1.PatchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	for _, role := range roles {
 		limited := ts.limited(t, role)
-		if _, said := asked(t, limited, "taken", onPort(0)); !strings.Contains(said, "spec.ports[0].nodePort: it opens a port of the machine") || !strings.Contains(said, "only who may update nodes") {
+		if _, said := asked(t, limited, "taken", onPort(0)); !strings.Contains(said, "spec.ports[0].nodePort: it opens a port of the machine") ||
+			!strings.Contains(said, "only who may update nodes") {
 			t.Errorf("%s: %q", role, said)
 		}
-		if err := patch(limited, "later", `{"spec":{"type":"NodePort"}}`); err == nil || !strings.Contains(err.Error(), "spec.ports[0].nodePort: it opens a port of the machine") {
+		if err := patch(limited, "later", `{"spec":{"type":"NodePort"}}`); err == nil ||
+			!strings.Contains(err.Error(), "spec.ports[0].nodePort: it opens a port of the machine") {
 			t.Errorf("%s, later: %v", role, err)
 		}
 		if err := patch(limited, "later", `{"spec":{"externalIPs":["192.0.2.1"]}}`); err == nil || !strings.Contains(err.Error(), "spec.externalIPs[0]: ") {
@@ -183,7 +196,10 @@ func TestConcurrentServicesHaveDifferentAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	service := func(name string) *corev1.Service {
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.3", Ports: []corev1.ServicePort{{Port: 80}}}}
+		return &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.3", Ports: []corev1.ServicePort{{Port: 80}}},
+		}
 	}
 	finish, err := a.create(t.Context(), service(""), nil)
 	if err != nil {

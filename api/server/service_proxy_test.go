@@ -81,7 +81,7 @@ func TestServiceProxy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Authorization", "Bearer "+ts.authority.token)
+		r.Header.Set("Authorization", "Bearer "+ts.adminToken)
 		answer, err := transport.RoundTrip(r)
 		if err != nil {
 			t.Fatal(err)

@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/jobd/jobd/api/listen"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/store"
@@ -33,10 +36,13 @@ func TestMain(m *testing.M) {
 type testServer struct {
 	*Server
 	store     *store.Store
-	authority *Authority
+	authority *listen.Authority
 	socket    string
-	tls       net.Addr
-	log       *lockedBuffer
+	// adminToken is that of the administrator, and roots are what clients verify the server with.
+	adminToken string
+	roots      *x509.CertPool
+	tls        net.Addr
+	log        *lockedBuffer
 }
 
 func startServer(t testing.TB, edit ...func(*Config)) *testServer {
@@ -47,15 +53,21 @@ func startServer(t testing.TB, edit ...func(*Config)) *testServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	authority, err := OpenAuthority(filepath.Join(dir, "tls"))
+	authority, err := listen.OpenAuthority(filepath.Join(dir, "tls"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ts := &testServer{store: db, authority: authority, socket: filepath.Join(dir, "s"), log: &lockedBuffer{}}
-	key, err := OpenKey(filepath.Join(dir, "tls", "service-account.key"))
+	key, err := listen.OpenKey(filepath.Join(dir, "tls", "service-account.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	token, err := os.ReadFile(filepath.Join(dir, "tls", "admin.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.adminToken, ts.roots = strings.TrimSpace(string(token)), x509.NewCertPool()
+	ts.roots.AppendCertsFromPEM(authority.Certificate())
 	accounts, err := tokens.New(key, db)
 	if err != nil {
 		t.Fatal(err)
@@ -70,11 +82,11 @@ func startServer(t testing.TB, edit ...func(*Config)) *testServer {
 	if ts.Server, err = New(config); err != nil {
 		t.Fatal(err)
 	}
-	local, err := ListenUnix(ts.socket)
+	local, err := listen.Unix(ts.socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	network, err := ListenTLS("127.0.0.1:0", authority, false)
+	network, err := listen.TLS("127.0.0.1:0", authority, false)
 	if err != nil {
 		t.Fatal(err)
 	}

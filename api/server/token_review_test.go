@@ -65,8 +65,8 @@ func TestTokenReview(t *testing.T) {
 		{"for others, when they are not asked about", forOthers("vault"), nil, "", `for the audiences ["vault"]`, nil},
 		{"for others", forOthers("vault", "x", "y"), []string{"y", "z", "vault"}, robot, "", []string{"y", "vault"}},
 		{"for this API, when others are asked about", here, []string{"vault"}, "", "none of which", nil},
-		{"the administrator's", ts.authority.token, nil, "jobd:admin", "", []string{tokens.Audience}},
-		{"the administrator's, for others", ts.authority.token, []string{"vault"}, "", "invalid bearer token", nil},
+		{"the administrator's", ts.adminToken, nil, "jobd:admin", "", []string{tokens.Audience}},
+		{"the administrator's, for others", ts.adminToken, []string{"vault"}, "", "invalid bearer token", nil},
 		{"nobody's", "x", nil, "", "invalid bearer token", nil},
 		{"two words of which one is a token", here + " x", nil, "", "invalid bearer token", nil},
 	} {
@@ -76,7 +76,8 @@ func TestTokenReview(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := r.Status
-			if s.Authenticated != (tc.err == "") || s.User.Username != tc.user || !strings.Contains(s.Error, tc.err) || (s.Error == "") != (tc.err == "") || !slices.Equal(s.Audiences, tc.audiences) {
+			if s.Authenticated != (tc.err == "") || s.User.Username != tc.user || !strings.Contains(s.Error, tc.err) ||
+				(s.Error == "") != (tc.err == "") || !slices.Equal(s.Audiences, tc.audiences) {
 				t.Errorf("got %+v", s)
 			}
 			if tc.err == "" && !slices.Contains(s.User.Groups, "system:authenticated") {
@@ -100,8 +101,12 @@ func TestTokenReview(t *testing.T) {
 	if _, err := askWhose(t, service, ""); !apierrors.IsBadRequest(err) {
 		t.Errorf("about no token: %v", err)
 	}
-	said := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "x"}, Status: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "me"}}}
-	if r, err := service.AuthenticationV1().TokenReviews().Create(t.Context(), said, metav1.CreateOptions{}); err != nil || r.Status.Authenticated || r.Status.User.Username != "" {
+	said := &authenticationv1.TokenReview{
+		Spec:   authenticationv1.TokenReviewSpec{Token: "x"},
+		Status: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "me"}},
+	}
+	if r, err := service.AuthenticationV1().TokenReviews().Create(t.Context(), said, metav1.CreateOptions{}); err != nil ||
+		r.Status.Authenticated || r.Status.User.Username != "" {
 		t.Errorf("the answer in a question counts: %+v, %v", r, err)
 	}
 	if strings.Contains(ts.log.String(), "tokenreviews") {
@@ -164,7 +169,8 @@ func TestServiceAccountIssuerDiscovery(t *testing.T) {
 	if code != http.StatusOK || headers.Get("Content-Type") != "application/jwk-set+json" || !strings.Contains(headers.Get("Cache-Control"), "public") {
 		t.Errorf("without credentials where a binding allows it: %d %v", code, headers)
 	}
-	if _, document := ts.do(t, "GET", "/openapi/v2", "", ""); !strings.Contains(document, `"`+path+`/"`) || !strings.Contains(document, "/apis/authentication.k8s.io/v1/tokenreviews") {
+	if _, document := ts.do(t, "GET", "/openapi/v2", "", ""); !strings.Contains(document, `"`+path+`/"`) ||
+		!strings.Contains(document, "/apis/authentication.k8s.io/v1/tokenreviews") {
 		t.Error("the paths are not in OpenAPI")
 	}
 }

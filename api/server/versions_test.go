@@ -225,11 +225,15 @@ func TestWatchesInEveryForm(t *testing.T) {
 				Spec map[string]any
 			}
 		}
-		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Type != "ADDED" || event.Object.Kind != want || (event.Object.Spec != nil) != (want == "Job") {
+		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Type != "ADDED" || event.Object.Kind != want ||
+			(event.Object.Spec != nil) != (want == "Job") {
 			t.Errorf("%s: %v: %s", accept, err, text)
 		}
 	}
-	for _, accept := range []string{"application/vnd.kubernetes.protobuf;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"} {
+	for _, accept := range []string{
+		"application/vnd.kubernetes.protobuf;stream=watch",
+		"application/vnd.kubernetes.protobuf;stream=watch;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+	} {
 		if text := ts.get(t, "/apis/batch/v1/jobs?watch=true&timeoutSeconds=1", accept); !strings.Contains(text, "ADDED") {
 			t.Errorf("%s: %q", accept, text)
 		}

@@ -84,7 +84,10 @@ func TestWatchersOfManyKindsSeeTheSame(t *testing.T) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	watch := func(name string, i, n int) {
-		next := ts.watchRaw(t, "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1&fieldSelector=metadata.name=c"+forms[name].query, forms[name].accept)
+		next := ts.watchRaw(
+			t, "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1&fieldSelector=metadata.name=c"+forms[name].query,
+			forms[name].accept,
+		)
 		group.Go(func() {
 			var events []string
 			for range n {

@@ -71,7 +71,9 @@ func TestWatchFromAVersionThatIsGone(t *testing.T) {
 	// More than the store keeps of superseded versions.
 	for i := range 40 {
 		big := strings.Repeat(fmt.Sprint(i%10), 100_000)
-		if _, err := jobs.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"annotations":{"x":"`+big+`"}}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := jobs.Patch(
+			t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"annotations":{"x":"`+big+`"}}}`), metav1.PatchOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +28,7 @@ func (ts *testServer) webSocket(t *testing.T, path, protocol string) *websocket.
 		dialer.Subprotocols = []string{protocol}
 	}
 	// An API server takes a watch only from clients that say where they come from.
-	header := http.Header{"Authorization": {"Bearer " + ts.authority.token}, "Origin": {"https://" + ts.tls.String()}}
+	header := http.Header{"Authorization": {"Bearer " + ts.adminToken}, "Origin": {"https://" + ts.tls.String()}}
 	conn, response, err := dialer.DialContext(t.Context(), "wss://"+ts.tls.String()+path, header)
 	if err != nil {
 		t.Fatalf("%s: %v, %+v", path, err, response)
@@ -131,7 +135,7 @@ func (ts *testServer) plain(t *testing.T, method, path string, header http.Heade
 	if header != nil {
 		r.Header = header.Clone()
 	}
-	r.Header.Set("Authorization", "Bearer "+ts.authority.token)
+	r.Header.Set("Authorization", "Bearer "+ts.adminToken)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	response, err := transport.RoundTrip(r)
@@ -196,5 +200,99 @@ func TestFarewell(t *testing.T) {
 			}
 		}
 		conn.Close()
+	}
+}
+
+// Clients send what they like in one message, within bounds; on a watch they have nothing to send.
+func TestMessagesByWebSocketAreBounded(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.Containers = fakeContainers{said: make(chan error, 9)}; c.Logs = fixedLog("one\n") })
+	ts.mustDo(t, http.MethodPost, "/api/v1/namespaces/default/pods", `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`, 201)
+	ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	const pod = "/api/v1/namespaces/default/pods/p"
+	for _, c := range []struct {
+		path   string
+		bytes  int
+		echoed bool
+	}{
+		{pod + "/attach?stdin=true&stdout=true", 5 << 20, true},
+		{pod + "/attach?stdin=true&stdout=true", 32<<20 - 1, true},
+		{pod + "/attach?stdin=true&stdout=true", 33 << 20, false},
+		{"/api/v1/namespaces/default/pods?watch=true", 5000, false},
+	} {
+		t.Run(fmt.Sprintf("%.20s %d", strings.TrimPrefix(c.path, pod), c.bytes), func(t *testing.T) {
+			conn := ts.webSocket(t, c.path, "")
+			// In one frame, which is not masked by a mask of zeros, for channel 0.
+			frame := append(binary.BigEndian.AppendUint64([]byte{0x82, 0xff}, uint64(c.bytes)), make([]byte, 4+c.bytes)...)
+			go func() { _, _ = conn.UnderlyingConn().Write(frame) }()
+			got := 0
+			for got < c.bytes-1 {
+				_, message, err := conn.ReadMessage()
+				if err != nil {
+					break
+				}
+				if c.echoed && len(message) > 0 && message[0] == 1 {
+					got += strings.Count(string(message[1:]), "\x00")
+				}
+			}
+			if (got == c.bytes-1) != c.echoed {
+				t.Errorf("%d bytes came back", got)
+			}
+		})
+	}
+	t.Run("sizes of the terminal", func(t *testing.T) {
+		for what, sizes := range map[string]string{
+			"one that has no end": `{"Width":` + strings.Repeat("1", 2000),
+			"many":                strings.Repeat(`{"Width":7,"Height":7}`, 1000),
+			"nested":              strings.Repeat("[", 2000),
+		} {
+			conn := ts.webSocket(t, pod+"/exec?command=size&stdout=true&tty=true", "v4.channel.k8s.io")
+			_ = conn.WriteMessage(websocket.BinaryMessage, []byte("\x04"+sizes)) // the first of many may end it
+			if what != "many" {
+				conn.Close() // what it waits for does not come
+				continue
+			}
+			if got := heard(t, conn, false); got[1] != "7x7 tty=true stderr=false" {
+				t.Errorf("%s: %q", what, got)
+			}
+		}
+	})
+	t.Run("ports", func(t *testing.T) {
+		run(t, ts)
+		code, body := ts.plain(t, http.MethodGet, pod+"/portforward?ports="+strings.TrimSuffix(strings.Repeat("80&ports=", 300), "&ports="),
+			http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}})
+		if code != 400 || !strings.Contains(body, "256 are the most") {
+			t.Errorf("%d %s", code, body)
+		}
+	})
+}
+
+// A frame of SPDY is held whole, so that no long one is waited for.
+func TestFramesOfSPDYAreBounded(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.Containers = fakeContainers{ended: make(chan error, 9), said: make(chan error, 9)} })
+	ts.mustDo(t, http.MethodPost, "/api/v1/namespaces/default/pods", `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`, 201)
+	ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	run(t, ts)
+	for i, path := range []string{"attach?stdin=true", "portforward", "attach?stdin=true", "exec?command=cat&stdin=true"} {
+		protocol := "v4.channel.k8s.io"
+		if path == "portforward" {
+			protocol = "portforward.k8s.io"
+		}
+		upgrade := []string{"SPDY/3.1", "SPDY/3.1", "websocket, SPDY/3.1", "SPDY/3.1, websocket"}[i] // each asks for SPDY
+		conn, err := tls.Dial("tcp", ts.tls.String(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /api/v1/namespaces/default/pods/p/%s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\n"+
+			"Upgrade: %s\r\nX-Stream-Protocol-Version: %s\r\n\r\n", path, ts.adminToken, upgrade, protocol)
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 101" {
+			t.Fatalf("%s: %q, %v", path, answer, err)
+		}
+		_, _ = conn.Write(append([]byte{0, 0, 0, 1, 0, 0xff, 0xff, 0xff}, make([]byte, 1<<20)...))
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is kept", path)
+		}
 	}
 }

@@ -75,7 +75,11 @@ func TestADryRunOfAnyWriteLeavesNothing(t *testing.T) {
 			return nil
 		},
 		"apply of what is not there": func() error {
-			_, err := configs.Patch(t.Context(), "new", types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"},"data":{"a":"b"}}`), metav1.PatchOptions{DryRun: dry, FieldManager: "m"})
+			_, err := configs.Patch(
+				t.Context(), "new", types.ApplyPatchType,
+				[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"},"data":{"a":"b"}}`),
+				metav1.PatchOptions{DryRun: dry, FieldManager: "m"},
+			)
 			return err
 		},
 		"delete": func() error { return jobs.Delete(t.Context(), "a", metav1.DeleteOptions{DryRun: dry}) },
@@ -90,14 +94,19 @@ func TestADryRunOfAnyWriteLeavesNothing(t *testing.T) {
 			return c.CoreV1().Namespaces().Delete(t.Context(), "team", metav1.DeleteOptions{DryRun: dry})
 		},
 		"finalize": func() error {
-			_, err := c.CoreV1().Namespaces().Finalize(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.UpdateOptions{DryRun: dry})
+			_, err := c.CoreV1().Namespaces().Finalize(
+				t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.UpdateOptions{DryRun: dry},
+			)
 			return err
 		},
 		"eviction": func() error {
 			return pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}, DeleteOptions: &metav1.DeleteOptions{DryRun: dry}})
 		},
 		"eviction, asked for in the URL": func() error {
-			code, text := ts.do(t, "POST", "/api/v1/namespaces/default/pods/p/eviction?dryRun=All", "application/json", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`)
+			code, text := ts.do(
+				t, "POST", "/api/v1/namespaces/default/pods/p/eviction?dryRun=All", "application/json",
+				`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`,
+			)
 			if code != 201 {
 				return fmt.Errorf("%d: %s", code, text)
 			}
@@ -177,7 +186,11 @@ func TestPreconditions(t *testing.T) {
 		"late strategic merge patch": func() error { return patch(types.StrategicMergePatchType, `"resourceVersion":"1"`) },
 		"late apply":                 func() error { return patch(types.ApplyPatchType, `"resourceVersion":"1"`) },
 		"apply to another that is gone": func() error {
-			_, err := jobs.Patch(t.Context(), "gone", types.ApplyPatchType, []byte(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"gone","uid":"other"}}`), metav1.PatchOptions{FieldManager: "m"})
+			_, err := jobs.Patch(
+				t.Context(), "gone", types.ApplyPatchType,
+				[]byte(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"gone","uid":"other"}}`),
+				metav1.PatchOptions{FieldManager: "m"},
+			)
 			return err
 		},
 		"deletion of another": func() error {
@@ -187,7 +200,13 @@ func TestPreconditions(t *testing.T) {
 			return jobs.Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: now, Preconditions: &metav1.Preconditions{ResourceVersion: stale}})
 		},
 		"late deletion in the foreground": func() error {
-			return jobs.Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground), Preconditions: &metav1.Preconditions{UID: &made.UID, ResourceVersion: stale}})
+			return jobs.Delete(
+				t.Context(), "a",
+				metav1.DeleteOptions{
+					PropagationPolicy: ptr.To(metav1.DeletePropagationForeground),
+					Preconditions:     &metav1.Preconditions{UID: &made.UID, ResourceVersion: stale},
+				},
+			)
 		},
 	} {
 		if err := write(); !apierrors.IsConflict(err) {
@@ -202,11 +221,17 @@ func TestPreconditions(t *testing.T) {
 			t.Errorf("%s of another: %v", kind, err)
 		}
 	}
-	code, text := ts.do(t, "PATCH", "/apis/batch/v1/namespaces/default/jobs/a", "application/json-patch+json", `[{"op":"test","path":"/metadata/resourceVersion","value":"1"},{"op":"add","path":"/metadata/labels/x","value":"y"}]`)
+	code, text := ts.do(
+		t, "PATCH", "/apis/batch/v1/namespaces/default/jobs/a", "application/json-patch+json",
+		`[{"op":"test","path":"/metadata/resourceVersion","value":"1"},{"op":"add","path":"/metadata/labels/x","value":"y"}]`,
+	)
 	if code != http.StatusUnprocessableEntity {
 		t.Errorf("a JSON patch whose test fails: %d: %s", code, text)
 	}
-	err := jobs.Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: now, Preconditions: &metav1.Preconditions{UID: &made.UID, ResourceVersion: &made.ResourceVersion}})
+	err := jobs.Delete(
+		t.Context(), "a",
+		metav1.DeleteOptions{PropagationPolicy: now, Preconditions: &metav1.Preconditions{UID: &made.UID, ResourceVersion: &made.ResourceVersion}},
+	)
 	if err != nil {
 		t.Errorf("all is as it should be: %v", err)
 	}
@@ -220,7 +245,11 @@ func TestApplySharesAnObject(t *testing.T) {
 	ts := startServer(t)
 	c := ts.client(t).CoreV1().ConfigMaps("default")
 	apply := func(manager, data string, force bool) (*corev1.ConfigMap, error) {
-		return c.Patch(t.Context(), "shared", types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"shared"},"data":`+data+`}`), metav1.PatchOptions{FieldManager: manager, Force: &force})
+		return c.Patch(
+			t.Context(), "shared", types.ApplyPatchType,
+			[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"shared"},"data":`+data+`}`),
+			metav1.PatchOptions{FieldManager: manager, Force: &force},
+		)
 	}
 	must := func(cm *corev1.ConfigMap, err error) *corev1.ConfigMap {
 		t.Helper()
@@ -284,11 +313,16 @@ func TestApplySharesAnObject(t *testing.T) {
 		"another name":              `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"other"}}`,
 		"no kind":                   `{"metadata":{"name":"shared"}}`,
 	} {
-		if _, err := c.Patch(t.Context(), "shared", types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "one"}); !apierrors.IsBadRequest(err) {
+		if _, err := c.Patch(
+			t.Context(), "shared", types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "one"},
+		); !apierrors.IsBadRequest(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := c.Patch(t.Context(), "shared", types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"shared"}}`), metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := c.Patch(
+		t.Context(), "shared", types.ApplyPatchType,
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"shared"}}`), metav1.PatchOptions{},
+	); !apierrors.IsInvalid(err) {
 		t.Errorf("nobody's apply: %v", err)
 	}
 	// Clients can choose to forget all owners.
@@ -315,7 +349,10 @@ func TestFieldValidationOfEveryWrite(t *testing.T) {
 		{"create as YAML", "POST", path, "application/yaml", strings.Replace(unknown, `"name":"a"`, `"name":"b"`, 1), `unknown field "spec.nope"`, false},
 		{"update", "PUT", "/api/v1/namespaces/default/configmaps/c", "application/json", `{"metadata":{"name":"c"},"nope":1}`, `unknown field "nope"`, false},
 		{"merge patch", "PATCH", path + "/a", "application/merge-patch+json", `{"spec":{"nope":1}}`, `unknown field "spec.nope"`, false},
-		{"merge patch twice", "PATCH", path + "/a", "application/merge-patch+json", `{"spec":{"suspend":true,"suspend":true}}`, `duplicate field "spec.suspend"`, false},
+		{
+			"merge patch twice", "PATCH", path + "/a", "application/merge-patch+json", `{"spec":{"suspend":true,"suspend":true}}`,
+			`duplicate field "spec.suspend"`, false,
+		},
 		{"strategic merge patch", "PATCH", path + "/a", "application/strategic-merge-patch+json", `{"spec":{"nope":1}}`, `unknown field "spec.nope"`, false},
 		{"JSON patch", "PATCH", path + "/a", "application/json-patch+json", `[{"op":"add","path":"/spec/nope","value":1}]`, `unknown field "spec.nope"`, false},
 		{"apply", "PATCH", path + "/a?fieldManager=m&force=true", "application/apply-patch+yaml", unknown, `.spec.nope: field not declared in schema`, true},
@@ -326,7 +363,10 @@ func TestFieldValidationOfEveryWrite(t *testing.T) {
 				if strings.Contains(tc.path, "?") {
 					separator = "&"
 				}
-				r, err := http.NewRequestWithContext(t.Context(), tc.method, "http://jobd"+tc.path+separator+"dryRun=All&fieldValidation="+mode, strings.NewReader(tc.body))
+				r, err := http.NewRequestWithContext(
+					t.Context(), tc.method, "http://jobd"+tc.path+separator+"dryRun=All&fieldValidation="+mode,
+					strings.NewReader(tc.body),
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -342,7 +382,8 @@ func TestFieldValidationOfEveryWrite(t *testing.T) {
 				_ = json.NewDecoder(resp.Body).Decode(&status)
 				warning := strings.ReplaceAll(resp.Header.Get("Warning"), `\"`, `"`)
 				refused := mode == "Strict" || tc.strictOnly
-				if refused != (resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusUnprocessableEntity) || refused && !strings.Contains(status.Message, tc.says) {
+				if refused != (resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusUnprocessableEntity) ||
+					refused && !strings.Contains(status.Message, tc.says) {
 					t.Errorf("%d: %s", resp.StatusCode, status.Message)
 				}
 				if warned := strings.Contains(warning, tc.says); warned != (!refused && mode != "Ignore") {

@@ -32,8 +32,10 @@ func TestMarkDeleted(t *testing.T) {
 		"a shorter grace counts from when it was asked for": {deleted(after(20), 30), 15, after(5), 15, 2, true},
 		"a grace that is over already is due now":           {deleted(after(20), 30), 5, now, 1, 2, true},
 		"no grace ends it at once":                          {deleted(after(20), 30), 0, now, 0, 2, true},
-		"a grace of ages does not end it at once":           {metav1.ObjectMeta{Generation: 1}, math.MaxInt64, now.Add(math.MaxInt64).Truncate(time.Second), math.MaxInt64, 2, true},
-		"what has no grace left stays so":                   {deleted(after(-5), 0), 0, after(-5), 0, 2, false},
+		"a grace of ages does not end it at once": {
+			metav1.ObjectMeta{Generation: 1}, math.MaxInt64, now.Add(math.MaxInt64).Truncate(time.Second), math.MaxInt64, 2, true,
+		},
+		"what has no grace left stays so": {deleted(after(-5), 0), 0, after(-5), 0, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := c.before
@@ -102,8 +104,17 @@ func TestOwners(t *testing.T) {
 	o := &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
 		{UID: types.UID("job"), BlockOwnerDeletion: ptr.To(true)}, {UID: types.UID("other")},
 	}}
-	if !BlocksOwner(o, "job") || BlocksOwner(o, "other") || BlocksOwner(o, "nobody") {
-		t.Error("BlocksOwner is wrong")
+	for _, c := range []struct {
+		owner, namespace, of string
+		want                 bool
+	}{
+		{"job", "", "", true}, {"job", "a", "a", true}, {"job", "", "a", true}, // one in no namespace
+		{"job", "a", "b", false}, {"job", "a", "", false}, {"other", "a", "a", false}, {"nobody", "a", "a", false},
+	} {
+		o.Namespace = c.of
+		if BlocksOwner(o, &metav1.ObjectMeta{UID: types.UID(c.owner), Namespace: c.namespace}) != c.want {
+			t.Errorf("%+v", c)
+		}
 	}
 	if !DropOwner(o, "job") || DropOwner(o, "job") || !DropOwner(o, "other") || o.OwnerReferences != nil {
 		t.Errorf("left %v", o.OwnerReferences)

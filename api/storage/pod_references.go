@@ -10,7 +10,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
 	"github.com/jobd/jobd/api/core"
-	"github.com/jobd/jobd/api/node"
+	"github.com/jobd/jobd/api/runtimeclass"
 	"github.com/jobd/jobd/api/scheduling"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/store"
@@ -41,7 +41,7 @@ func (r *PodReferences) Resolve(namespace string, spec *corev1.PodSpec) error {
 		return err
 	}
 	core.UseServiceAccount(spec, account)
-	return node.SetPodRuntimeClass(spec, func(name string) (*nodev1.RuntimeClass, error) {
+	return runtimeclass.SetPodRuntimeClass(spec, func(name string) (*nodev1.RuntimeClass, error) {
 		return RuntimeClass(r.snapshot, name)
 	})
 }

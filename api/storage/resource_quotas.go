@@ -49,7 +49,7 @@ func ResourceQuotas(s reader, namespace string) (quotas []corev1.ResourceQuota, 
 // Delete, since these keep status.used of ResourceQuotas exact. If the object is a ResourceQuota itself, its status is replaced
 // in place. freed reports that a quota allows more than before.
 func Put(tx *store.Tx, o *store.Object) (freed bool, err error) {
-	if freed, err = account(tx, o.Key, o); err != nil {
+	if freed, err = charge(tx, o.Key, o); err != nil {
 		return false, err
 	}
 	noteBirth(tx, o.Key)
@@ -60,7 +60,7 @@ func Put(tx *store.Tx, o *store.Object) (freed bool, err error) {
 // Delete removes the object of the API at key, if there is one, and returns the version of the deletion. freed reports that
 // a quota allows more than before.
 func Delete(tx *store.Tx, key string) (version uint64, freed bool, err error) {
-	if freed, err = account(tx, key, nil); err != nil {
+	if freed, err = charge(tx, key, nil); err != nil {
 		return 0, false, err
 	}
 	forgetBirth(tx, key)
@@ -68,11 +68,11 @@ func Delete(tx *store.Tx, key string) (version uint64, freed bool, err error) {
 	return version, freed, nil
 }
 
-// account counts what is about to be written at key, nil for a deletion, for the ResourceQuotas of its namespace.
-func account(tx *store.Tx, key string, after *store.Object) (freed bool, err error) {
+// charge counts what is about to be written at key, nil for a deletion, for the ResourceQuotas of its namespace.
+func charge(tx *store.Tx, key string, after *store.Object) (freed bool, err error) {
 	resource, rest, _ := strings.Cut(key, "/")
 	namespace, _, namespaced := strings.Cut(rest, "/")
-	if !namespaced || namespace == "" || strings.HasSuffix(resource, ".jobd.dev") {
+	if !namespaced || namespace == "" || Hidden(key) {
 		return false, nil
 	}
 	if resource == ResourceQuotaResource && after != nil {
@@ -85,23 +85,23 @@ func account(tx *store.Tx, key string, after *store.Object) (freed bool, err err
 		return freed, err
 	}
 	of := schema.ParseGroupResource(resource)
-	var was, is runtime.Object
+	var was, is *quota.Object
 	for i := range quotas {
 		q := &quotas[i]
 		at := store.Key(ResourceQuotaResource, namespace, q.Name)
 		if at == key || !quota.Counts(q, of) {
 			continue
 		}
-		if was == nil && is == nil {
-			if was, is, err = versions(tx, key, after); err != nil {
+		if was == nil {
+			if was, is, err = versions(tx, of, key, after); err != nil {
 				return false, err
 			}
 		}
-		before, err := quota.Use(q, of, was)
+		before, err := was.Use(q)
 		if err != nil {
 			return false, err
 		}
-		now, err := quota.Use(q, of, is)
+		now, err := is.Use(q)
 		if err != nil {
 			return false, err
 		}
@@ -117,17 +117,18 @@ func account(tx *store.Tx, key string, after *store.Object) (freed bool, err err
 	return freed, nil
 }
 
-// versions returns an object as it was and as it will be, nil where there is none.
-func versions(tx *store.Tx, key string, after *store.Object) (was, is runtime.Object, err error) {
+// versions returns an object as it was and as it will be.
+func versions(tx *store.Tx, of schema.GroupResource, key string, after *store.Object) (was, is *quota.Object, err error) {
+	var old, changed runtime.Object
 	if o, ok := tx.Get(key); ok {
-		if was, err = counted(key, o.Value); err != nil {
+		if old, err = counted(key, o.Value); err != nil {
 			return nil, nil, err
 		}
 	}
 	if after != nil {
-		is, err = counted(key, after.Value)
+		changed, err = counted(key, after.Value)
 	}
-	return was, is, err
+	return quota.Of(of, old), quota.Of(of, changed), err
 }
 
 // counted returns what has to be known of a stored object: all of it if quotas limit more than the number.
@@ -208,7 +209,7 @@ func count(tx *store.Tx, namespace string, q *corev1.ResourceQuota, isNew bool) 
 			if obj, err = counted(o.Key, o.Value); err != nil {
 				return false
 			}
-			if used, err = quota.Use(q, of, obj); err != nil {
+			if used, err = quota.Of(of, obj).Use(q); err != nil {
 				return false
 			}
 			quota.Change(q, nil, used)
@@ -218,7 +219,7 @@ func count(tx *store.Tx, namespace string, q *corev1.ResourceQuota, isNew bool) 
 			return err
 		}
 		if of.String() == ResourceQuotaResource && isNew {
-			used, err := quota.Use(q, of, q)
+			used, err := quota.Of(of, q).Use(q)
 			if err != nil {
 				return err
 			}

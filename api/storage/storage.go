@@ -107,24 +107,44 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 	if err != nil {
 		return err
 	}
-	return interpret(key, s.store.View(func(sn *store.Snapshot) error {
+	h := &holding{ctx: ctx, factor: 1}
+	if ctx.Value(updatingKey{}) != nil {
+		h.factor = updateFactor
+	}
+	defer h.end()
+	return interpret(key, s.read(key, h, func(sn *store.Snapshot, o store.Object, ok bool) error {
 		if err := s.notOlderThan(opts.ResourceVersion, sn.Version()); err != nil {
 			return err
 		}
-		o, ok := sn.Get(key)
 		switch {
 		case ok:
-			if len(o.Value) > smallObject {
-				if err := Hold(ctx, len(o.Value)); err != nil {
-					return err
-				}
-			}
 			return s.decode(key, o.Value, o.Version, out)
 		case opts.IgnoreNotFound:
 			return runtime.SetZeroValue(out)
 		}
 		return storage.NewKeyNotFoundError(key, 0)
 	}))
+}
+
+// read calls do with the object at a key, once what it takes is counted. Whoever waits for that keeps no snapshot.
+func (s *Storage) read(key string, h *holding, do func(sn *store.Snapshot, o store.Object, ok bool) error) error {
+	for {
+		size, covered := 0, false
+		err := s.store.View(func(sn *store.Snapshot) error {
+			o, ok := sn.Get(key)
+			if size = len(o.Value); !h.covers(size) {
+				return nil
+			}
+			covered = true
+			return do(sn, o, ok)
+		})
+		if err != nil || covered {
+			return err
+		}
+		if err := h.grow(size); err != nil {
+			return err
+		}
+	}
 }
 
 // state is the state of an object at the start of an update.
@@ -135,10 +155,10 @@ type state struct {
 }
 
 // current reads the object at the start of an update; it is of like's type.
-func (s *Storage) current(key string, like runtime.Object, ignoreNotFound bool) (*state, error) {
+func (s *Storage) current(key string, h *holding, like runtime.Object, ignoreNotFound bool) (*state, error) {
 	st := &state{}
-	err := s.store.View(func(sn *store.Snapshot) error {
-		if o, ok := sn.Get(key); ok {
+	err := s.read(key, h, func(_ *store.Snapshot, o store.Object, ok bool) error {
+		if ok {
 			st.stored, st.version = o, o.Version
 			st.stored.Value = bytes.Clone(o.Value)
 		}
@@ -163,13 +183,18 @@ func (s *Storage) current(key string, like runtime.Object, ignoreNotFound bool) 
 
 // GuaranteedUpdate changes an object by tryUpdate, again when the object has changed meanwhile. tryUpdate runs outside
 // the store's transaction, since it admits and validates and may take long.
-func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, _ runtime.Object) error {
+func (s *Storage) GuaranteedUpdate(
+	ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions,
+	tryUpdate storage.UpdateFunc, _ runtime.Object,
+) error {
 	key, err := s.key(key, false)
 	if err != nil {
 		return err
 	}
+	h := &holding{ctx: ctx, factor: updateFactor}
+	defer h.end()
 	for {
-		st, err := s.current(key, destination, ignoreNotFound)
+		st, err := s.current(key, h, destination, ignoreNotFound)
 		if err != nil {
 			return err
 		}
@@ -218,6 +243,9 @@ func (s *Storage) replace(
 		if err := s.admit(ctx, tx, o.Key, updated); err != nil {
 			return err
 		}
+		if from == 0 { // server-side apply makes objects by an update
+			noteCreator(ctx, tx, *o)
+		}
 		_, err := Put(tx, o)
 		return err
 	})
@@ -233,13 +261,18 @@ func (s *Storage) admit(ctx context.Context, tx *store.Tx, key string, obj runti
 }
 
 // Delete removes an object. With ExpectTransformOrDecodeError it removes only objects that cannot be decoded.
-func (s *Storage) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions, validate storage.ValidateObjectFunc, _ runtime.Object, opts storage.DeleteOptions) error {
+func (s *Storage) Delete(
+	ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, _ runtime.Object, opts storage.DeleteOptions,
+) error {
 	key, err := s.key(key, false)
 	if err != nil {
 		return err
 	}
+	h := &holding{ctx: ctx, factor: deleteFactor}
+	defer h.end()
 	for {
-		st, err := s.current(key, out, false)
+		st, err := s.current(key, h, out, false)
 		switch unreadable := storage.IsCorruptObject(err); {
 		case opts.ExpectTransformOrDecodeError && unreadable:
 			st.object = nil

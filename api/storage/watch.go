@@ -22,10 +22,11 @@ const (
 	pageSize = 100
 	// pageBytes is how many bytes of objects are enough for a page.
 	pageBytes = 1 << 20
-	// eventBuffer is how many decoded events wait for a client. Those of objects that are not small wait for it one by one, and
-	// then drainWait is how often it is looked whether it has come that far.
-	eventBuffer = 16
-	drainWait   = 20 * time.Millisecond
+	// eventBuffer is how many decoded events wait for a client, waitingBytes how many bytes they have unless it is one alone, and
+	// minDrain and maxDrain are how often it is looked whether the client has come that far.
+	eventBuffer        = 16
+	waitingBytes       = smallObject
+	minDrain, maxDrain = time.Millisecond, 256 * time.Millisecond
 	// beforeDeadline is how long before a watch ends its last bookmark is sent, so that the next one begins near to it.
 	beforeDeadline = 2 * time.Second
 	// retryAfter is after how many seconds a client should retry that asks for a version from the future.
@@ -45,6 +46,7 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 	}
 	w := &watcher{
 		storage: s, key: key, opts: opts, all: opts.Predicate.Empty(), results: make(chan watch.Event, eventBuffer),
+		unread: unreadOf(ctx),
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	initial := opts.SendInitialEvents == nil && from == 0 || opts.SendInitialEvents != nil && *opts.SendInitialEvents
@@ -64,6 +66,10 @@ type watcher struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	results chan watch.Event
+	unread  *Unread
+	// sizes are those of the events that were sent last, as they are stored.
+	sizes [eventBuffer]int
+	sent  int
 }
 
 func (w *watcher) Stop() { w.cancel() }
@@ -112,20 +118,50 @@ func asStatus(key string, err error) runtime.Object {
 	return &status
 }
 
-// sendSized is send for an object that has so many bytes as it is stored. A client that does not read holds no more than one
-// that is large: thousands may do that.
-func (w *watcher) sendSized(e watch.Event, size int) bool {
-	for size > smallObject && len(w.results) > 0 {
+// drained waits until so few events wait for the client that one of so many bytes may be added. A client that does not read holds
+// little: thousands may do that.
+func (w *watcher) drained(size int) error {
+	for pause := minDrain; ; pause = min(2*pause, maxDrain) {
+		waiting, bytes := len(w.results), size
+		for i := range waiting {
+			bytes += w.sizes[(w.sent-1-i+eventBuffer)%eventBuffer]
+		}
+		if waiting == 0 || bytes <= waitingBytes {
+			return nil
+		}
 		select {
-		case <-time.After(drainWait):
+		case <-time.After(pause):
 		case <-w.ctx.Done():
-			return false
+			return w.ctx.Err()
 		}
 	}
-	return w.send(e)
 }
 
-// send reports whether the client took the event.
+// hold waits until an event may be held that takes so many bytes, and is not small.
+func (w *watcher) hold(size int) error {
+	if err := w.drained(size); err != nil {
+		return err
+	}
+	return w.unread.hold(w.ctx, size)
+}
+
+// sendSized is send for an object that has so many bytes as it is stored. If it is not small, it is held already.
+func (w *watcher) sendSized(e watch.Event, size int) error {
+	if err := w.drained(size); err != nil {
+		return err
+	}
+	w.sizes[w.sent%eventBuffer] = size
+	w.sent++
+	if size > smallObject {
+		return w.unread.send(w.ctx, w.results, e)
+	}
+	if !w.send(e) {
+		return w.ctx.Err()
+	}
+	return nil
+}
+
+// send reports whether the client took an event that is small.
 func (w *watcher) send(e watch.Event) bool {
 	select {
 	case w.results <- e:
@@ -157,8 +193,13 @@ func (w *watcher) sendInitial(notOlder uint64) (uint64, error) {
 		for i := range page {
 			e := watch.Event{Type: watch.Added, Object: page[i].object}
 			page[i].object = nil
-			if !w.sendSized(e, page[i].size) {
-				return 0, w.ctx.Err()
+			if size := page[i].size; size > smallObject {
+				if err := w.hold(size); err != nil {
+					return 0, err
+				}
+			}
+			if err := w.sendSized(e, page[i].size); err != nil {
+				return 0, err
 			}
 		}
 	}
@@ -170,8 +211,8 @@ func (w *watcher) sendInitial(notOlder uint64) (uint64, error) {
 		if err := storage.AnnotateInitialEventsEndBookmark(mark.Object); err != nil {
 			return 0, err
 		}
-		if !w.send(mark) {
-			return 0, w.ctx.Err()
+		if err := w.sendSized(mark, 0); err != nil {
+			return 0, err
 		}
 	}
 	return at, nil
@@ -222,7 +263,7 @@ func (w *watcher) follow(from uint64) error {
 	}); err != nil {
 		return err
 	}
-	c := w.storage.store.Cursor(from, w.key)
+	c := w.storage.store.Cursor(from, w.key).Sparing(smallObject, w.hold)
 	next := w.nextBookmark()
 	for {
 		changes, at, err := w.read(c, next)
@@ -231,18 +272,19 @@ func (w *watcher) follow(from uint64) error {
 		}
 		for _, change := range changes {
 			if !w.opts.Recursive && change.Object.Key != w.key {
+				w.unread.forget()
 				continue
 			}
 			e, err := w.event(change)
 			if err != nil {
 				return err
 			}
-			size := len(change.Object.Value)
-			if change.Previous != nil {
-				size = max(size, len(change.Previous.Value))
+			if e.Object == nil {
+				w.unread.forget()
+				continue
 			}
-			if e.Object != nil && !w.sendSized(e, size) {
-				return w.ctx.Err()
+			if err := w.sendSized(e, change.Bytes()); err != nil {
+				return err
 			}
 		}
 		if now := w.storage.now(); !next.IsZero() && !now.Before(next) {
@@ -250,8 +292,8 @@ func (w *watcher) follow(from uint64) error {
 			if err != nil {
 				return err
 			}
-			if !w.send(mark) {
-				return w.ctx.Err()
+			if err := w.sendSized(mark, 0); err != nil {
+				return err
 			}
 			next = w.nextBookmark()
 		}

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// DefaultAnnotation marks the class of claims that name none.
-	DefaultAnnotation     = "storageclass.kubernetes.io/is-default-class"
+	// defaultAnnotation marks the class of claims that name none.
+	defaultAnnotation     = "storageclass.kubernetes.io/is-default-class"
 	betaDefaultAnnotation = "storageclass.beta.kubernetes.io/is-default-class"
 
 	// NoProvisioner is the provisioner of classes whose volumes are made by an administrator.
@@ -40,7 +40,7 @@ const (
 func Local() *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "local", Annotations: map[string]string{DefaultAnnotation: "true"},
+			Name: "local", Annotations: map[string]string{defaultAnnotation: "true"},
 		},
 		Provisioner:          core.LocalProvisioner,
 		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
@@ -66,7 +66,7 @@ func Default(classes []*storagev1.StorageClass) *storagev1.StorageClass {
 }
 
 func isDefault(c *storagev1.StorageClass) bool {
-	return c.Annotations[DefaultAnnotation] == "true" || c.Annotations[betaDefaultAnnotation] == "true"
+	return c.Annotations[defaultAnnotation] == "true" || c.Annotations[betaDefaultAnnotation] == "true"
 }
 
 func setDefaults(c *storagev1.StorageClass) {
@@ -246,30 +246,30 @@ func warnings(c *storagev1.StorageClass) []string {
 
 // Kind describes storage.k8s.io/v1 StorageClasses.
 func Kind() *kind.Kind {
-	doc := storagev1.StorageClass{}.SwaggerDoc()
+	doc, name := storagev1.StorageClass{}.SwaggerDoc(), kind.NameColumn[*storagev1.StorageClass]()
+	name.Cell = func(c *storagev1.StorageClass, _ time.Time) any {
+		if isDefault(c) {
+			return c.Name + " (default)"
+		}
+		return c.Name
+	}
 	return kind.Of[storagev1.StorageClass, storagev1.StorageClassList](kind.Description[*storagev1.StorageClass]{
 		GroupVersion: storagev1.SchemeGroupVersion,
 		Name:         "StorageClass",
 		ShortNames:   []string{"sc"},
 		Default:      setDefaults,
-		Columns: []metav1.TableColumnDefinition{
-			kind.NameColumn(),
-			{Name: "Provisioner", Type: "string", Description: doc["provisioner"]},
-			{Name: "ReclaimPolicy", Type: "string", Description: doc["reclaimPolicy"]},
-			{Name: "VolumeBindingMode", Type: "string", Description: doc["volumeBindingMode"]},
-			{Name: "AllowVolumeExpansion", Type: "string", Description: doc["allowVolumeExpansion"]},
-			kind.AgeColumn(),
-		},
-		Cells: func(c *storagev1.StorageClass, now time.Time) []any {
-			name := c.Name
-			if isDefault(c) {
-				name += " (default)"
-			}
-			return []any{
-				name, c.Provisioner, string(ptr.Deref(c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)),
-				string(ptr.Deref(c.VolumeBindingMode, storagev1.VolumeBindingImmediate)),
-				ptr.Deref(c.AllowVolumeExpansion, false), core.Age(c.CreationTimestamp, now),
-			}
+		Table: kind.Columns[*storagev1.StorageClass]{
+			name,
+			{Name: "Provisioner", Description: doc["provisioner"], Cell: func(c *storagev1.StorageClass, _ time.Time) any { return c.Provisioner }},
+			{Name: "ReclaimPolicy", Description: doc["reclaimPolicy"], Cell: func(c *storagev1.StorageClass, _ time.Time) any {
+				return string(ptr.Deref(c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete))
+			}},
+			{Name: "VolumeBindingMode", Description: doc["volumeBindingMode"], Cell: func(c *storagev1.StorageClass, _ time.Time) any {
+				return string(ptr.Deref(c.VolumeBindingMode, storagev1.VolumeBindingImmediate))
+			}},
+			{Name: "AllowVolumeExpansion", Description: doc["allowVolumeExpansion"],
+				Cell: func(c *storagev1.StorageClass, _ time.Time) any { return ptr.Deref(c.AllowVolumeExpansion, false) }},
+			kind.AgeColumn[*storagev1.StorageClass](),
 		},
 		Rules: kind.Rules[*storagev1.StorageClass]{
 			Check:       validate,

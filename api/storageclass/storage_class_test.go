@@ -10,7 +10,7 @@ import (
 func TestTheDefaultClass(t *testing.T) {
 	class := func(name, marked string) *storagev1.StorageClass {
 		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
-			Name: name, CreationTimestamp: metav1.Unix(1e9, 0), Annotations: map[string]string{DefaultAnnotation: marked},
+			Name: name, CreationTimestamp: metav1.Unix(1e9, 0), Annotations: map[string]string{defaultAnnotation: marked},
 		}}
 	}
 	newer := class("newer", "true")

@@ -19,7 +19,10 @@ func TestHowLongATokenInASecretIsGood(t *testing.T) {
 		{"at once", func(*world, *corev1.Secret) {}, ""},
 		{"in a hundred years", func(w *world, _ *corev1.Secret) { w.time = w.time.AddDate(100, 0, 0) }, ""},
 		{"not without the secret", func(w *world, _ *corev1.Secret) { w.remove("secrets", "ns", "kept") }, `ended with the secret "kept"`},
-		{"not when the secret has another one", func(_ *world, s *corev1.Secret) { s.Data["token"] = append(s.Data["token"], 'x') }, `ended with the secret "kept"`},
+		{
+			"not when the secret has another one",
+			func(_ *world, s *corev1.Secret) { s.Data["token"] = append(s.Data["token"], 'x') }, `ended with the secret "kept"`,
+		},
 		{"not when the secret has none", func(_ *world, s *corev1.Secret) { s.Data = nil }, `ended with the secret "kept"`},
 		{"not in a secret of another type", func(_ *world, s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }, `ended with the secret "kept"`},
 		{"not in a secret of another name", func(w *world, s *corev1.Secret) {

@@ -111,7 +111,11 @@ func TestHowLongATokenIsGood(t *testing.T) {
 		{"not longer", request, func(w *world) { w.time = w.time.Add(62 * time.Minute) }, "has expired"},
 		{"not before", request, func(w *world) { w.time = w.time.Add(-2 * time.Minute) }, "not valid yet"},
 		{"not without its account", request, func(w *world) { w.remove("serviceaccounts", "ns", "robot") }, `ended with serviceaccount "robot"`},
-		{"not for another account of that name", request, func(w *world) { w.put("serviceaccounts", &corev1.ServiceAccount{}, "ns", "robot", "other") }, `ended with serviceaccount "robot"`},
+		{
+			"not for another account of that name", request,
+			func(w *world) { w.put("serviceaccounts", &corev1.ServiceAccount{}, "ns", "robot", "other") },
+			`ended with serviceaccount "robot"`,
+		},
 		{"not without its pod", toPod, func(w *world) { w.remove("pods", "ns", "p") }, `ended with pod "p"`},
 		{"not for another pod of that name", toPod, func(w *world) { w.put("pods", &corev1.Pod{}, "ns", "p", "other") }, `ended with pod "p"`},
 		{"while its pod ends", toPod, ends(30 * time.Second), ""},
@@ -173,7 +177,10 @@ func TestTokenOfAPodIsKeptFresh(t *testing.T) {
 		{"the longest life there is", 1 << 32 * time.Second, "", func(w *world) { w.time = w.time.Add(23 * time.Hour) }, true},
 		{"renewed when the clock was set back", time.Hour, "", func(w *world) { w.time = w.time.Add(-time.Hour) }, false},
 		{"another one for another audience", time.Hour, "vault", func(*world) {}, false},
-		{"another one for another account of that name", time.Hour, "", func(w *world) { w.put("serviceaccounts", &corev1.ServiceAccount{}, "ns", "robot", "other") }, false},
+		{
+			"another one for another account of that name", time.Hour, "",
+			func(w *world) { w.put("serviceaccounts", &corev1.ServiceAccount{}, "ns", "robot", "other") }, false,
+		},
 		{"renewed when the key is another one", time.Hour, "", func(w *world) { w.Tokens = w.issuer(w.store) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,10 +5,11 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // width is where sentences are broken.
@@ -50,7 +51,7 @@ func (p *printer) causes(indent string, causes []Cause) {
 		if len(c.Log) > 0 {
 			fmt.Fprintf(&p.text, "%sIts last lines:\n", inner)
 			for _, line := range c.Log {
-				fmt.Fprintf(&p.text, "%s  | %s\n", inner, printable(line))
+				fmt.Fprintf(&p.text, "%s  | %s\n", inner, printable.Text(line))
 			}
 		}
 		for _, help := range c.Help {
@@ -74,7 +75,7 @@ func (p *printer) until(t *metav1.Time) string {
 func (p *printer) lines(indent, sentence string) {
 	rest := strings.Repeat(" ", len(indent))
 	line := indent
-	for i, word := range strings.Fields(printable(sentence)) {
+	for i, word := range strings.Fields(printable.Text(sentence)) {
 		if i > 0 && len(line)+1+len(word) > width && strings.TrimSpace(line) != "" {
 			p.text.WriteString(line + "\n")
 			line = rest + word
@@ -86,14 +87,4 @@ func (p *printer) lines(indent, sentence string) {
 		line += word
 	}
 	p.text.WriteString(line + "\n")
-}
-
-// printable replaces what would control a terminal: containers write what they like.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' || r == '\n' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
 }

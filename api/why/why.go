@@ -3,7 +3,11 @@
 // JSON. Print writes one in sentences, as "jobctl why" does.
 package why
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/forecast"
+)
 
 // APIVersion and Kind are those of every Explanation. Within the version fields and types of causes may be added, and
 // none changes its meaning.
@@ -34,6 +38,8 @@ type Explanation struct {
 	// Reason says in a few words, for a list, why that is so: "no room for 2 CPUs (0 free)". It is the Brief of the cause that
 	// matters most; empty if no cause has one.
 	Reason string `json:"reason,omitempty"`
+	// Forecast is when a Job is expected to start and to end; nil if nobody was asked.
+	Forecast *forecast.Forecast `json:"forecast,omitempty"`
 	// Message is a sentence about the state.
 	Message string `json:"message"`
 	// Causes are the reasons, the one that matters most first.

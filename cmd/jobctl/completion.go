@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
-	"github.com/jobd/jobd/submit/progress"
+	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/cmd/internal/progress"
 )
 
 // flagValues are the values that flags may have, by command and flag; of all commands with the flag if none is named.
@@ -23,7 +29,76 @@ var flagValues = map[string][]string{
 	"jobctl history --output":    {"json"},
 	"jobctl simulate --output":   {"json"},
 	"jobctl image list --output": {"json", "wide"},
+	"jobctl notify --output":     {"json"},
 	"jobctl kubeconfig --role":   {"read", "submit", "admin"},
+}
+
+// completeHere adds what is completed on jobd's socket: the names of images, and no kinds that jobd does not have.
+func completeHere(root *cobra.Command, f cmdutil.Factory, dial dialFunc) {
+	imagesHere := func(_ *cobra.Command, args []string, typed string) (names []string, _ cobra.ShellCompDirective) {
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+		defer transport.CloseIdleConnections()
+		var list images.List
+		client := &imageClient{http: &http.Client{Transport: transport, Timeout: 5 * time.Second}}
+		if err := client.do(context.Background(), http.MethodGet, nil, nil, &list); err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		for _, i := range list.Items {
+			for _, name := range []string{shortName(i.Name), i.Name} {
+				if strings.HasPrefix(name, typed) && !slices.Contains(args, name) {
+					names = append(names, name)
+					break
+				}
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	var each func(*cobra.Command)
+	each = func(c *cobra.Command) {
+		if c.Flags().Lookup("image") != nil {
+			if _, exists := c.GetFlagCompletionFunc("image"); !exists {
+				_ = c.RegisterFlagCompletionFunc("image", imagesHere) // it only fails for what was just checked
+			}
+		}
+		switch c.CommandPath() {
+		case "jobctl image remove", "jobctl image pull":
+			c.ValidArgsFunction = imagesHere
+		case "jobctl logs", "jobctl exec", "jobctl attach", "jobctl port-forward":
+			c.ValidArgsFunction = onlyKindsHere(c.ValidArgsFunction, f, c.Name() == "logs")
+		}
+		for _, sub := range c.Commands() {
+			each(sub)
+		}
+	}
+	each(root)
+}
+
+// shortName is how people write the name of an image of Docker Hub.
+func shortName(image string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(image, "docker.io/"), "library/")
+}
+
+// onlyKindsHere leaves out kinds with pods that jobd does not have, and adds CronJobs, of which only logs can be asked for.
+func onlyKindsHere(others cobra.CompletionFunc, f cmdutil.Factory, cronJobs bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		kind, name, slash := strings.Cut(typed, "/")
+		if cronJobs && slash && len(args) == 0 && slices.Contains([]string{"cronjobs", "cronjob", "cj"}, kind) {
+			var all []string
+			for _, name := range completion.CompGetResource(f, "cronjobs", name) {
+				all = append(all, kind+"/"+name)
+			}
+			return all, cobra.ShellCompDirectiveNoFileComp
+		}
+		all, directive := others(c, args, typed)
+		kept := slices.DeleteFunc(all, func(name string) bool {
+			kind, isKind := strings.CutSuffix(name, "/")
+			return isKind && slices.ContainsFunc(absent.Kinds, func(k absent.Kind) bool { return k.Resource() == kind })
+		})
+		if len(args) == 0 && cronJobs && strings.HasPrefix("cronjobs/", typed) {
+			kept = append(kept, "cronjobs/")
+		}
+		return kept, directive
+	}
 }
 
 // completeValues adds to the commands what a shell offers for flags, and for arguments, that kubectl does not complete.
@@ -63,7 +138,13 @@ func completeValues(root *cobra.Command, f cmdutil.Factory) {
 				return completion.CompGetResource(f, "namespaces", typed), cobra.ShellCompDirectiveNoFileComp
 			})
 		case "wait":
-			register(c, "for", cobra.FixedCompletions([]string{finished, "condition=", "jsonpath=", "create", "delete"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+			register(
+				c, "for",
+				cobra.FixedCompletions(
+					[]string{finished, "condition=", "jsonpath=", "create", "delete"},
+					cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace,
+				),
+			)
 			if c.ValidArgsFunction == nil {
 				c.ValidArgsFunction = completion.ResourceTypeAndNameCompletionFunc(f)
 			}

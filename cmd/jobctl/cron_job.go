@@ -39,7 +39,10 @@ func runsOf(ctx context.Context, client kubernetes.Interface, cj *batchv1.CronJo
 		}
 	}
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("cronjobs/%s has no Jobs: it has not started any yet, or they are gone (spec.successfulJobsHistoryLimit and failedJobsHistoryLimit)", cj.Name)
+		return nil, fmt.Errorf(
+			"cronjobs/%s has no Jobs: it has not started any yet, or they are gone (spec.successfulJobsHistoryLimit and failedJobsHistoryLimit)",
+			cj.Name,
+		)
 	}
 	slices.SortFunc(runs, func(a, b *batchv1.Job) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
@@ -95,7 +98,10 @@ func (r runLogs) Stream(ctx context.Context) (io.ReadCloser, error) {
 
 // cronJobLogs returns the requests for the logs of the last runs of a CronJob, the latest at the end. ofJob returns those
 // of one Job.
-func cronJobLogs(getter genericclioptions.RESTClientGetter, cj *batchv1.CronJob, n int, ofJob func(*batchv1.Job) (map[corev1.ObjectReference]rest.ResponseWrapper, error)) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+func cronJobLogs(
+	getter genericclioptions.RESTClientGetter, cj *batchv1.CronJob, n int,
+	ofJob func(*batchv1.Job) (map[corev1.ObjectReference]rest.ResponseWrapper, error),
+) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("--runs must be 1 or more, and is %d", n)
 	}
@@ -148,7 +154,8 @@ func extendCreateJob(root *cobra.Command, f cmdutil.Factory, streams genericioop
 	asCommand := false
 	create.Flags().BoolVar(&asCommand, "command", false, "With --from: what follows -- replaces the container's command, not only its args.")
 	create.Use = "job NAME (--image=IMAGE [-- COMMAND [ARGS...]] | --from=cronjob/NAME [-- ARGS...])"
-	create.Example += "\n\n  # Run a CronJob now, with other arguments\n  jobctl create job tonight --from=cronjob/backup -- --full --verbose\n\n  # With another command\n  jobctl create job look --from=cronjob/backup --command -- sh -c 'ls -l /data'"
+	create.Example += "\n\n  # Run a CronJob now, with other arguments\n  jobctl create job tonight --from=cronjob/backup -- " +
+		"--full --verbose\n\n  # With another command\n  jobctl create job look --from=cronjob/backup --command -- sh -c 'ls -l /data'"
 	kubectls := create.Run
 	create.Run = func(cmd *cobra.Command, args []string) {
 		from := cmdutil.GetFlagString(cmd, "from")
@@ -163,7 +170,10 @@ func extendCreateJob(root *cobra.Command, f cmdutil.Factory, streams genericioop
 	}
 }
 
-func createFromCronJob(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, cmd *cobra.Command, from, name string, args []string, asCommand bool) error {
+func createFromCronJob(
+	ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, cmd *cobra.Command, from, name string,
+	args []string, asCommand bool,
+) error {
 	objects, err := named(f, []string{"cronjobs"}, []string{from})
 	if err != nil {
 		return err

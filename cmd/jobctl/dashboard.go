@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	"github.com/jobd/jobd/dashboard"
+	"github.com/jobd/jobd/api/dashboard"
 )
 
 // dashboardOptions are the flags of jobctl dashboard.
@@ -73,7 +73,10 @@ The link works once, for one browser: its token is exchanged for a cookie, which
 func (o *dashboardOptions) run(ctx context.Context, config *rest.Config) error {
 	address, err := netip.ParseAddr(o.address)
 	if err != nil || !address.IsLoopback() {
-		return fmt.Errorf("--address %q: must be a loopback address such as 127.0.0.1 or ::1; to reach the page from elsewhere use \"jobd serve --listen\" or \"ssh -L\"", o.address)
+		return fmt.Errorf(
+			"--address %q: must be a loopback address such as 127.0.0.1 or ::1; to reach the page from elsewhere use \"jobd serve --listen\" or \"ssh -L\"",
+			o.address,
+		)
 	}
 	api, err := dashboardProxy(ctx, config)
 	if err != nil {

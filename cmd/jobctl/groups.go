@@ -15,7 +15,7 @@ var groups = []struct{ title, commands string }{
 	{"Jobs:", "submit follow logs why watch wait retry suspend resume prioritize history report simulate dashboard top"},
 	{"Objects, Jobs among them:", "apply create get describe edit delete explain"},
 	{"Pods:", "run exec attach cp debug port-forward events"},
-	{"Images and access:", "image kubeconfig auth"},
+	{"Images, disk, notices and access:", "image df notify kubeconfig auth"},
 	{"The node:", "cordon uncordon drain taint cluster-info"},
 	{"Objects, further:", "diff replace patch label annotate set kustomize proxy"},
 	{"Settings:", "completion config"},
@@ -42,7 +42,7 @@ var shorts = map[string]string{
 
 // socketVerbs are the commands whose requests jobd answers on its socket alone: a cluster does not know them, and over the
 // network jobd does not answer them.
-var socketVerbs = []string{"image", "kubeconfig"}
+var socketVerbs = []string{"image", "df", "notify", "kubeconfig"}
 
 // arrange lets the help lead with Jobs. On jobd's socket it also replaces the commands for what jobd does not have by
 // refusals; against a cluster they work as in kubectl, and those that need the socket are refused.

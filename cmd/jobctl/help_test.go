@@ -162,7 +162,10 @@ func TestCompletion(t *testing.T) {
 	if out, code := d.jobctl(t, pi, "apply", "-f", "-"); code != 0 {
 		t.Fatal(out)
 	}
-	cron := strings.NewReplacer("kind: Job", "kind: CronJob").Replace("apiVersion: batch/v1\nkind: Job\nmetadata: {name: nightly}\nspec:\n  schedule: '@daily'\n  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}\n")
+	cron := strings.NewReplacer("kind: Job", "kind: CronJob").Replace(
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: nightly}\nspec:\n  schedule: '@daily'\n  jobTemplate: {spec: " +
+			"{template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}\n",
+	)
 	if out, code := d.jobctl(t, cron, "apply", "-f", "-"); code != 0 {
 		t.Fatal(out)
 	}
@@ -197,6 +200,11 @@ func TestCompletion(t *testing.T) {
 		{"wait jobs/", "jobs/pi"},
 		{"wait --for=", "finished"},
 		{"logs jobs/", "jobs/pi"},
+		{"logs ", "cronjobs/"},
+		{"logs cr", "cronjobs/"},
+		{"logs cronjobs/", "cronjobs/nightly"},
+		{"logs cj/n", "cj/nightly"},
+		{"logs ", "jobs/"},
 		{"get jobs ", "pi"},
 		{"delete cronjobs ", "nightly"},
 		{"kubeconfig --role ", "submit"},
@@ -205,6 +213,7 @@ func TestCompletion(t *testing.T) {
 		{"submit --on-interrupt ", "detach"},
 		{"why jobs/pi -o ", "json"},
 		{"get jobs -n ", "kube-system"},
+		{"exec ", "jobs/"},
 		{"--kubeconfig " + d.kubeconfig + " get jobs --context ", "jobd"},
 	} {
 		args := strings.Split(tc.line, " ")
@@ -214,7 +223,7 @@ func TestCompletion(t *testing.T) {
 			name, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
 			found = found || name == tc.want
 		}
-		if code != 0 || !found {
+		if code != 0 || !found || strings.Contains(out, "deployments/") || strings.HasPrefix(tc.line, "exec") && strings.Contains(out, "cronjobs/") {
 			t.Errorf("%q: %d\n%s", tc.line, code, out)
 		}
 	}

@@ -18,9 +18,10 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
-	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/internal/printable"
+	"github.com/jobd/jobd/internal/yamltext"
 )
 
 // historical are the kinds whose runs the history has.
@@ -29,6 +30,7 @@ var historical = []string{"jobs", "cronjobs"}
 // historyOptions are the flags of jobctl history.
 type historyOptions struct {
 	labels, since, user, output string
+	waste                       string
 	everywhere, pods, noHeaders bool
 	limit                       int
 }
@@ -52,6 +54,9 @@ A Job stays in this list after it is deleted, by a person or by its TTL, for as 
   # The runs of a CronJob in the last week
   jobctl history cronjobs/backup --since 7d
 
+  # What asks for much more memory than it needs
+  jobctl history --waste --since 30d
+
   # Who used how much processor time since a day
   jobctl history -A --since 2026-01-01 --limit 0 -o json |
     jq -r '[.items[] | {user, cpuSeconds}] | group_by(.user)[] | "\(.[0].user) \(map(.cpuSeconds) | add)"'`,
@@ -65,6 +70,8 @@ A Job stays in this list after it is deleted, by a person or by its TTL, for as 
 	cmd.Flags().StringVar(&o.since, "since", "", "Only those that ended since then: a duration such as 12h or 7d, a day (2026-01-31), or a time (RFC 3339)")
 	cmd.Flags().StringVar(&o.user, "user", "", "Only those that this user created, named as in the column USER")
 	cmd.Flags().BoolVar(&o.pods, "pods", false, "A line for each pod instead of one for each Job; with -o json or yaml, the pods of each Job")
+	cmd.Flags().StringVar(&o.waste, "waste", "", "A line for each name: what its runs asked for and did not use, the worst first, by memory or cpu")
+	cmd.Flags().Lookup("waste").NoOptDefVal = wasteMemory
 	cmd.Flags().IntVar(&o.limit, "limit", 100, "Show at most this many Jobs; 0 means all")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "Print no headers")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml)")
@@ -83,10 +90,13 @@ func (o *historyOptions) run(ctx context.Context, f cmdutil.Factory, streams gen
 	all := &history.List{
 		TypeMeta: metav1.TypeMeta{APIVersion: history.Group + "/" + history.Version, Kind: history.Kind}, Items: []history.Job{},
 	}
-	found := 0
+	found, limit := 0, o.limit
+	if o.waste != "" {
+		limit = wasteJobs
+	}
 	for {
-		if q.Limit = history.MaxLimit; o.limit > 0 {
-			q.Limit = min(q.Limit, o.limit-found)
+		if q.Limit = history.MaxLimit; limit > 0 {
+			q.Limit = min(q.Limit, limit-found)
 		}
 		request := client.BatchV1().RESTClient().Get().AbsPath(history.Path(q.Namespace))
 		for name, values := range q.Parameters() {
@@ -115,9 +125,12 @@ func (o *historyOptions) run(ctx context.Context, f cmdutil.Factory, streams gen
 			}
 		}
 		q.Continue = page.Metadata.Continue
-		if q.Continue == "" || o.limit > 0 && found >= o.limit {
+		if q.Continue == "" || limit > 0 && found >= limit {
 			break
 		}
+	}
+	if o.waste != "" {
+		return o.printWaste(streams, all.Items, q.Continue != "")
 	}
 	all.Metadata.Continue = q.Continue
 	switch o.output {
@@ -127,7 +140,7 @@ func (o *historyOptions) run(ctx context.Context, f cmdutil.Factory, streams gen
 		err = out.Encode(all)
 	case "yaml":
 		var text []byte
-		if text, err = yaml.Marshal(all); err == nil {
+		if text, err = yamltext.Marshal(all); err == nil {
 			_, err = streams.Out.Write(text)
 		}
 	default:
@@ -154,6 +167,14 @@ func (o *historyOptions) query(f cmdutil.Factory, args []string) (q history.Quer
 	case "", "wide", "json", "yaml":
 	default:
 		return q, fmt.Errorf("unknown output format %q: one of wide, json, yaml", o.output)
+	}
+	switch o.waste {
+	case "", wasteMemory, wasteCPU:
+	default:
+		return q, fmt.Errorf("--waste: %q is not known: one of memory, cpu", o.waste)
+	}
+	if o.waste != "" && (o.pods || o.output != "") {
+		return q, errors.New("--waste adds runs up: it goes with neither --pods nor -o, which show single ones")
 	}
 	if o.limit < 0 {
 		return q, errors.New("--limit must not be below 0")
@@ -213,7 +234,10 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("--since: %q is neither a duration such as 12h or 7d, nor a day such as 2026-01-31, nor a time such as 2026-01-31T12:00:00Z", s)
+	return time.Time{}, fmt.Errorf(
+		"--since: %q is neither a duration such as 12h or 7d, nor a day such as 2026-01-31, nor a time such as 2026-01-31T12:00:00Z",
+		s,
+	)
 }
 
 func (o *historyOptions) print(streams genericiooptions.IOStreams, jobs []history.Job) error {
@@ -221,7 +245,7 @@ func (o *historyOptions) print(streams genericiooptions.IOStreams, jobs []histor
 		_, err := fmt.Fprintln(streams.ErrOut, "No Jobs found that have ended.")
 		return err
 	}
-	w := printers.GetNewTabWriter(streams.Out)
+	w := printers.GetNewTabWriter(printable.Writer(streams.Out))
 	columns, row := o.jobColumns(), o.jobRow
 	if o.pods {
 		columns, row = o.podColumns(), o.podRows
@@ -241,7 +265,7 @@ func (o *historyOptions) jobColumns() []string {
 		columns = append([]string{"NAMESPACE"}, columns...)
 	}
 	if o.output == "wide" {
-		columns = append(columns, "SUCCEEDED", "FAILED", "STOPPED", "REASON", "CRONJOB", "CREATED", "ENDED")
+		columns = append(columns, "SUCCEEDED", "FAILED", "STOPPED", "REASON", "CRONJOB", "MANAGER", "CREATED", "ENDED", "CPU-REQUEST", "MEMORY-REQUEST")
 	}
 	return columns
 }
@@ -256,7 +280,7 @@ func (o *historyOptions) jobRow(w io.Writer, j *history.Job) {
 	}
 	if o.output == "wide" {
 		cells = append(cells, strconv.Itoa(j.Succeeded), strconv.Itoa(j.Failed), strconv.Itoa(j.Stopped), orNone(j.Reason),
-			orNone(j.CronJob), instant(&j.Created), instant(&j.Ended))
+			orNone(j.CronJob), orNone(j.ManagedBy), instant(&j.Created), instant(&j.Ended), cpusOf(j.Asked.CPURequest), requested(j.Asked.MemoryRequest))
 	}
 	fmt.Fprintln(w, strings.Join(cells, "\t"))
 }

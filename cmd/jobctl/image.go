@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // newImageCommand makes the commands that manage the daemon's images.
@@ -157,7 +158,7 @@ func (c *imageClient) pull(ctx context.Context, ref string) error {
 			return fmt.Errorf("the daemon broke off the pull of %s: %w", ref, err)
 		}
 		if terminal {
-			fmt.Fprintf(c.ErrOut, "\r\x1b[K%s", e.Progress)
+			fmt.Fprintf(c.ErrOut, "\r\x1b[K%s", printable.Line(e.Progress))
 		}
 		switch {
 		case e.Error != nil:

@@ -66,7 +66,11 @@ func TestImagePull(t *testing.T) {
 		events    []images.Event
 		out, fail string
 	}{
-		{"prints the image", []images.Event{{Progress: "Pulling"}, {Image: &images.Image{Name: "a:1", Size: 10, Digest: "sha256:1"}}}, "pulled a:1 (10B, sha256:1)\n", ""},
+		{
+			"prints the image",
+			[]images.Event{{Progress: "Pulling"}, {Image: &images.Image{Name: "a:1", Size: 10, Digest: "sha256:1"}}},
+			"pulled a:1 (10B, sha256:1)\n", "",
+		},
 		{"fails with the daemon's words", []images.Event{{Progress: "Pulling"}, {Error: &metav1.Status{Message: "no such tag"}}}, "", "no such tag"},
 		{"fails when the daemon goes away", []images.Event{{Progress: "Pulling"}}, "", "broke off"},
 	} {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/listen"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/store"
@@ -55,13 +56,13 @@ func startDaemon(t *testing.T) *daemon {
 	d.store, err = store.Open(filepath.Join(dir, "db"), store.Options{NoSync: true})
 	must(err)
 	t.Cleanup(func() { _ = d.store.Close() })
-	authority, err := server.OpenAuthority(filepath.Join(dir, "tls"))
+	authority, err := listen.OpenAuthority(filepath.Join(dir, "tls"))
 	must(err)
 	s, err := server.New(server.Config{Store: d.store, Authority: authority, Logs: logs{}, JobLogs: logs{}, Containers: containers{}, Version: "test"})
 	must(err)
-	local, err := server.ListenUnix(d.socket)
+	local, err := listen.Unix(d.socket)
 	must(err)
-	network, err := server.ListenTLS("127.0.0.1:0", authority, false)
+	network, err := listen.TLS("127.0.0.1:0", authority, false)
 	must(err)
 	must(authority.WriteKubeconfig(d.kubeconfig, network.Addr()))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -78,11 +79,13 @@ func startDaemon(t *testing.T) *daemon {
 
 type logs struct{}
 
+func (logs) Elsewhere(*batchv1.Job) (string, error) { return "", nil }
+
 // OpenJob returns what was requested, as text.
 func (logs) OpenJob(_ context.Context, j *batchv1.Job, o *batch.JobLogOptions) (io.ReadCloser, error) {
 	var asked []string
 	for name, on := range map[string]bool{
-		"allAttempts": o.AllAttempts, "allContainers": o.AllContainers, "follow": o.Follow, "prefix": o.Prefix,
+		"allRestarts": o.AllRestarts, "allContainers": o.AllContainers, "follow": o.Follow, "prefix": o.Prefix,
 		"previous": o.Previous, "timestamps": o.Timestamps, o.Stream: o.Stream != "", "container=" + o.Container: o.Container != "",
 	} {
 		if on {
@@ -189,14 +192,28 @@ func TestVerbs(t *testing.T) {
 				{what: "patch", args: `patch job/pi --type=strategic --patch {"spec":{"suspend":true}}`, want: `job.batch/pi patched`},
 				{what: "wait for a field", args: "wait --for=jsonpath={.spec.suspend}=true job/pi --timeout=10s", want: `condition met`},
 				{what: "wait in vain", args: "wait --for=condition=Complete job/pi --timeout=1s", code: 1, want: `timed out waiting`},
-				{what: "apply on the server", in: strings.Replace(pi, "backoffLimit: 4", "backoffLimit: 5", 1), args: "apply --server-side --force-conflicts -f -", want: `serverside-applied`},
+				{
+					what: "apply on the server", in: strings.Replace(pi, "backoffLimit: 4", "backoffLimit: 5", 1),
+					args: "apply --server-side --force-conflicts -f -", want: `serverside-applied`,
+				},
 				{what: "label", args: "label job pi a=b", want: `labeled`},
 				{what: "explain", args: "explain job.spec.backoffLimitPerIndex", want: `(?s)FIELD: backoffLimitPerIndex <integer>`},
 				{what: "api-resources", args: "api-resources", want: `(?s)jobs +batch/v1 +true +Job`},
 				{what: "events", args: "events", want: `No events found`},
-				{what: "a typing error in a field", in: strings.Replace(pi, "backoffLimit", "backofLimit", 1), args: "apply -f -", code: 1, want: `unknown field "spec.backofLimit"`},
-				{what: "a missing template", in: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {}\n", args: "apply -f -", code: 1, want: `spec.template.spec.containers: Required value`},
-				{what: "a wrong type", in: strings.NewReplacer("backoffLimit: 4", "backoffLimit: many", "name: pi", "name: new").Replace(pi), args: "apply -f -", code: 1, want: `cannot unmarshal string into Go struct field JobSpec.spec.backoffLimit of type int32`},
+				{
+					what: "a typing error in a field", in: strings.Replace(pi, "backoffLimit", "backofLimit", 1),
+					args: "apply -f -", code: 1, want: `unknown field "spec.backofLimit"`,
+				},
+				{
+					what: "a missing template", in: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {}\n",
+					args: "apply -f -", code: 1, want: `spec.template.spec.containers: Required value`,
+				},
+				{
+					what: "a wrong type",
+					in:   strings.NewReplacer("backoffLimit: 4", "backoffLimit: many", "name: pi", "name: new").Replace(pi),
+					args: "apply -f -", code: 1,
+					want: `cannot unmarshal string into Go struct field JobSpec.spec.backoffLimit of type int32`,
+				},
 				{what: "create from a command line", args: "create job hello --image=busybox -- echo hello", want: `job.batch/hello created`},
 				{what: "a dry run", args: "create job other --image=busybox --dry-run=server -o name", want: `^job.batch/other`},
 				{what: "no such object", args: "get job other", code: 1, want: `Error from server \(NotFound\): jobs.batch "other" not found`},
@@ -221,7 +238,8 @@ func TestLogsOfAJobAndOfAllContainers(t *testing.T) {
 	if out, code := d.jobctl(t, pi, "apply", "-f", "-"); code != 0 {
 		t.Fatal(out)
 	}
-	two := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: two}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: x}, {name: b, image: x}]}}}\n"
+	two := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: two}\nspec: {template: {spec: {restartPolicy: Never, containers: " +
+		"[{name: a, image: x}, {name: b, image: x}]}}}\n"
 	if out, code := d.jobctl(t, two, "apply", "-f", "-"); code != 0 {
 		t.Fatal(out)
 	}
@@ -230,10 +248,13 @@ func TestLogsOfAJobAndOfAllContainers(t *testing.T) {
 		{"logs pi-abcde -c side", "words of pi-abcde/side\n"},
 		{"logs jobs/pi", "words of jobs/pi\n container=pi\n"},
 		{"logs jobs/two", "Defaulted container \"a\" out of: a, b\nwords of jobs/two\n container=a\n"},
-		{"logs job.batch/pi --all-containers --all-attempts --tail=3", "words of jobs/pi\n allAttempts allContainers tail=3\n"},
+		{"logs job.batch/pi --all-containers --all-restarts --tail=3", "words of jobs/pi\n allContainers allRestarts tail=3\n"},
 		{"logs jobs/pi --all-pods -f -p --stream stdout --limit-bytes=9", "words of jobs/pi\n Stdout container=pi follow limit=9 prefix previous\n"},
 		{"logs jobs/pi -c pi --since-time=2026-01-02T15:00:00Z --timestamps", "words of jobs/pi\n container=pi since=2026-01-02T15:00:00Z timestamps\n"},
-		{"logs -l batch.kubernetes.io/job-name=pi --all-containers --prefix", "[pod/pi-abcde/pi] words of pi-abcde/pi\n[pod/pi-abcde/side] words of pi-abcde/side\n"},
+		{
+			"logs -l batch.kubernetes.io/job-name=pi --all-containers --prefix",
+			"[pod/pi-abcde/pi] words of pi-abcde/pi\n[pod/pi-abcde/side] words of pi-abcde/side\n",
+		},
 	} {
 		out, code := d.jobctl(t, "", strings.Fields(tc.args)...)
 		lines := strings.SplitAfter(out, "\n")
@@ -285,7 +306,8 @@ func TestWhomItSpeaksTo(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(d.home, ".kube"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		config := "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: x, namespace: theirs}}]\nclusters: [{name: x, cluster: {server: https://127.0.0.1:1}}]\n"
+		config := "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: x, namespace: " +
+			"theirs}}]\nclusters: [{name: x, cluster: {server: https://127.0.0.1:1}}]\n"
 		if err := os.WriteFile(filepath.Join(d.home, ".kube", "config"), []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +341,8 @@ func TestWhomItSpeaksTo(t *testing.T) {
 		}
 	})
 	t.Run("both is an error", func(t *testing.T) {
-		if out, code := d.jobctl(t, "", "--kubeconfig", d.kubeconfig, "--socket", d.socket, "get", "ns"); code != 1 || !strings.Contains(out, "one or the other") {
+		if out, code := d.jobctl(t, "", "--kubeconfig", d.kubeconfig, "--socket", d.socket, "get", "ns"); code != 1 ||
+			!strings.Contains(out, "one or the other") {
 			t.Error(out)
 		}
 	})
@@ -378,7 +401,10 @@ func TestOwnCommandsAreFoundBehindFlags(t *testing.T) {
 	for _, args := range []string{
 		"image list", "--socket /x image list", "--socket=/x -n default image list", "-ndefault image list", "--socket /x kubeconfig",
 	} {
-		root, err := newCommand(append([]string{"jobctl"}, strings.Split(args, " ")...), func(string) string { return "" }, genericiooptions.NewTestIOStreamsDiscard())
+		root, err := newCommand(
+			append([]string{"jobctl"}, strings.Split(args, " ")...), func(string) string { return "" },
+			genericiooptions.NewTestIOStreamsDiscard(),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	"github.com/jobd/jobd/atomicfile"
+	"github.com/jobd/jobd/internal/files"
 )
 
 // newKubeconfigCommand makes the command that prints what kubectl and other clients need to reach the daemon over the
@@ -106,7 +106,7 @@ func printKubeconfig(
 		return err
 	}
 	if file.path != "" {
-		return atomicfile.Write(file.path, body, 0o600)
+		return files.Replace(file.path, body, 0o600)
 	}
 	_, err = streams.Out.Write(body)
 	return err

@@ -36,7 +36,7 @@ type jobLogs struct {
 
 	runs        int
 	stream      string
-	allAttempts bool
+	allRestarts bool
 }
 
 // extendLogs adds to kubectl's command for logs what jobd can do beyond a cluster.
@@ -48,14 +48,16 @@ func extendLogs(root *cobra.Command, getter genericclioptions.RESTClientGetter, 
 	l := &jobLogs{command: logs, flags: logs.Flags(), errOut: errOut}
 	l.flags.IntVar(&l.runs, "runs", 1, "For a CronJob: the logs of so many of its last Jobs, the latest at the end")
 	l.flags.StringVar(&l.stream, "stream", "", "Only what was written to this stream: stdout or stderr")
-	l.flags.BoolVar(&l.allAttempts, "all-attempts", false,
-		"For a Job: the logs of every attempt of each container, not only of the last")
+	l.flags.BoolVar(&l.allRestarts, "all-restarts", false,
+		"For a Job: the logs of each container from before its restarts too, not only since the last one")
 	kubectls := logs.Run
 	logs.Run = func(cmd *cobra.Command, args []string) {
 		kubectls(cmd, jobInstead(contextOf(cmd), getter, args))
 	}
 	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
-	polymorphichelpers.AllPodLogsForObjectFn = polymorphichelpers.AllPodLogsForObjectFunc(l.wrap(polymorphichelpers.LogsForObjectFunc(polymorphichelpers.AllPodLogsForObjectFn)))
+	polymorphichelpers.AllPodLogsForObjectFn = polymorphichelpers.AllPodLogsForObjectFunc(
+		l.wrap(polymorphichelpers.LogsForObjectFunc(polymorphichelpers.AllPodLogsForObjectFn)),
+	)
 	return l
 }
 
@@ -91,22 +93,27 @@ func (l *jobLogs) choose(cluster bool) {
 	l.cluster = cluster
 	logs := l.command
 	logs.Long += "\n\nThe log of a CronJob (cronjobs/NAME) is that of its last Job."
-	logs.Example += "\n\n  # What the last Job of a CronJob has printed, and the last three\n  jobctl logs cronjobs/backup\n  jobctl logs cronjobs/backup --runs 3"
+	logs.Example += "\n\n  # What the last Job of a CronJob has printed, and the last three\n  jobctl logs cronjobs/backup\n  " +
+		"jobctl logs cronjobs/backup --runs 3"
 	if cluster {
 		for _, name := range onlyOfJobd {
 			l.flags.Lookup(name).Hidden = true
 		}
 		return
 	}
-	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone."
-	logs.Example += "\n\n  # All that the pods of a Job have printed, each line with its pod, index, attempt and stream\n  jobctl logs jobs/pi --prefix --all-attempts"
+	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone. --tail is how many " +
+		"lines of it as a whole: those that were written last, whichever pods they are from. --prefix puts before each line its " +
+		"pod, container, index and stream, and, where they are not the first: attempt=2, of the Job (jobctl retry); try=2, the " +
+		"second pod of the index in that attempt; restart=1, of the container in its pod."
+	logs.Example += "\n\n  # All that the pods of a Job have printed, each line with where it is from\n  jobctl logs jobs/pi --prefix --all-restarts"
 }
 
 // onlyOfJobd are the flags for what a cluster cannot do.
-var onlyOfJobd = []string{"stream", "all-attempts"}
+var onlyOfJobd = []string{"stream", "all-restarts"}
 
 func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphichelpers.LogsForObjectFunc {
-	return func(getter genericclioptions.RESTClientGetter, object, options runtime.Object, timeout time.Duration, allContainers bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+	return func(getter genericclioptions.RESTClientGetter, object, options runtime.Object, timeout time.Duration,
+		allContainers bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 		opts, ok := options.(*corev1.PodLogOptions)
 		if !ok {
 			return nil, fmt.Errorf("a log needs PodLogOptions, not %T", options)
@@ -146,8 +153,8 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 		switch {
 		case l.flags.Changed("runs"):
 			return nil, errors.New("--runs is for CronJobs: jobctl logs cronjobs/NAME")
-		case l.allAttempts:
-			return nil, errors.New("--all-attempts is for Jobs and CronJobs: jobctl logs jobs/NAME")
+		case l.allRestarts:
+			return nil, errors.New("--all-restarts is for Jobs and CronJobs: jobctl logs jobs/NAME")
 		}
 		return others(getter, object, opts, timeout, allContainers)
 	}
@@ -170,7 +177,9 @@ func (l *jobLogs) isCluster(getter genericclioptions.RESTClientGetter) (bool, er
 }
 
 // ofJob returns the request for the log of a Job.
-func (l *jobLogs) ofJob(getter genericclioptions.RESTClientGetter, job *batchv1.Job, opts *corev1.PodLogOptions, allContainers bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+func (l *jobLogs) ofJob(
+	getter genericclioptions.RESTClientGetter, job *batchv1.Job, opts *corev1.PodLogOptions, allContainers bool,
+) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 	if opts.Container == "" && !allContainers {
 		// As with a pod: the container that the annotation names, or the first, with a message that there are
 		// others.
@@ -211,7 +220,7 @@ func (l *jobLogs) query(o *corev1.PodLogOptions, allContainers bool) url.Values 
 	}
 	for name, on := range map[string]bool{
 		"follow": o.Follow, "previous": o.Previous, "timestamps": o.Timestamps, "allContainers": allContainers,
-		"allAttempts": l.allAttempts, "prefix": said("prefix") || said("all-pods"),
+		"allRestarts": l.allRestarts, "prefix": said("prefix") || said("all-pods"),
 	} {
 		if on {
 			q.Set(name, "true")

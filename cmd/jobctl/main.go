@@ -1,5 +1,6 @@
-// Command jobctl is kubectl for jobd: kubectl's own commands, on the daemon's socket, and a few more. It speaks only to
-// the API, and imports nothing of the daemon but its pure decisions; with --kubeconfig, --server or --context it speaks to any other cluster.
+// Command jobctl is kubectl for jobd: kubectl's own commands, on the daemon's socket, and a few more. It speaks only to the
+// API, and imports nothing of the daemon but its pure decisions. With --kubeconfig, --server or --context it speaks to any
+// other cluster.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/cli"
 	klogs "k8s.io/component-base/logs"
 	"k8s.io/kubectl/pkg/cmd"
@@ -45,7 +47,10 @@ func main() {
 }
 
 // ownVerbs are the commands that kubectl does not have.
-var ownVerbs = []string{"submit", "follow", "why", "retry", "suspend", "resume", "prioritize", "history", "report", "watch", "simulate", "dashboard", "image", "kubeconfig", "man"}
+var ownVerbs = []string{
+	"submit", "follow", "why", "retry", "suspend", "resume", "pause", "continue", "prioritize", "history", "report", "watch", "simulate", "dashboard",
+	"image", "notify", "kubeconfig", "man",
+}
 
 // newCommand makes the tree of commands. Which server it speaks to is decided when the commands and their flags are there,
 // since nobody else can tell a flag from the value of another; what depends on that comes after it.
@@ -55,22 +60,33 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	said := newWords(streams.ErrOut)
 	cmdutil.BehaviorOnFatal(said.fatal)
 	flags := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50).WithWarningPrinter(streams)
-	flags.WithWrapConfigFn(to.wrap(dial))
+	wrap := to.wrap(dial)
+	flags.WithWrapConfigFn(func(c *rest.Config) *rest.Config {
+		c = wrap(c)
+		c.Wrap(said.refused.watch)
+		return c
+	})
 	leaveUnreadablePreferences(args, streams.ErrOut)
-	root := cmd.NewKubectlCommand(cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams})
+	root, kubectls := kubectlCommand(args, flags, streams)
 	root.Use, root.Version = "jobctl", version
 	root.Short = "jobctl controls jobd"
 	root.PersistentFlags().String("socket", socketOf(getenv), "The socket of jobd; $"+socketVariable+" sets it too")
 	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
 	ofJobs := extendLogs(root, flags, streams.ErrOut)
 	extendWait(root, flags, streams)
-	own := submitter{flags: flags, streams: streams}
+	extendRun(root)
+	own := submitter{flags: flags, to: to, streams: streams, refused: &said.refused}
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))
-	extendCreateJob(root, factory, streams)
+	extendCreateJob(root, factory, kubectls)
+	extendGet(root, factory, streams)
+	extendExplain(root, streams.Out)
+	extendTop(root, factory, streams)
 	root.AddCommand(own.submitCommand(), own.followCommand(), newWhyCommand(factory, streams),
-		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams), newPrioritizeCommand(factory, streams),
+		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams),
+		newPauseCommand(factory, streams), newContinueCommand(factory, streams), newPrioritizeCommand(factory, streams),
 		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newWatchCommand(factory, streams), newSimulateCommand(factory, streams),
-		newDashboardCommand(factory, streams), newImageCommand(dial, streams), newKubeconfigCommand(dial, streams), manual.Command("1"))
+		newDashboardCommand(factory, streams), newImageCommand(dial, streams), newDfCommand(dial, streams), newNotifyCommand(dial, streams),
+		newKubeconfigCommand(dial, streams), manual.Command("1"))
 	said.addSkipUnknown(root)
 	if err := runPlugin(root, args[1:]); err != nil {
 		return nil, err
@@ -80,7 +96,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	if *to, err = findTarget(root, args[1:]); err != nil {
 		return nil, err
 	}
-	said.cluster = to.cluster
+	said.cluster, said.verb = to.cluster, to.verb
 	ofJobs.choose(to.cluster)
 	if !to.cluster {
 		if err := webSocketsOnly(); err != nil {
@@ -90,10 +106,36 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 		extendCopy(root, factory, streams)
 	}
 	speakOfJobctl(root)
-	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig, --context or --server it speaks to that cluster instead."
+	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; " +
+		"with\n--kubeconfig, --context or --server it speaks to that cluster instead."
 	completeValues(root, factory)
+	if !to.cluster {
+		completeHere(root, factory, dial)
+	}
 	arrange(root, to.cluster)
 	return root, nil
+}
+
+// kubectlCommand makes kubectl's commands, and returns the streams that they have. Which output the command needs is known once
+// there are commands.
+func kubectlCommand(
+	args []string, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams,
+) (*cobra.Command, genericiooptions.IOStreams) {
+	root := cmd.NewKubectlCommand(cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams})
+	out := newOutput(root, args[min(1, len(args)):], streams.Out)
+	if out == nil {
+		return root, streams
+	}
+	streams.Out = out
+	root = cmd.NewKubectlCommand(cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams})
+	before := root.PersistentPreRunE
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
+		if err := out.choose(c); err != nil {
+			return err
+		}
+		return before(c, args)
+	}
+	return root, streams
 }
 
 // runPlugin runs the plugin that the arguments name, if they name no command, in place of this program. It is what

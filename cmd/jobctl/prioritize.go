@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -69,7 +70,20 @@ func prioritize(ctx context.Context, f cmdutil.Factory, streams genericiooptions
 		return err
 	}
 	for _, o := range objects {
-		if _, err := client.BatchV1().Jobs(o.namespace).Patch(ctx, o.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "jobctl-prioritize"}); err != nil {
+		j, err := client.BatchV1().Jobs(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if end := batch.End(&j.Status); end != nil && !undo {
+			help := ""
+			if end.Type == batchv1.JobFailed {
+				help = ": jobctl retry jobs/" + o.name + " runs again what failed"
+			}
+			return fmt.Errorf("job %s has finished (%s), so nothing of it waits%s", o.name, end.Type, help)
+		}
+		if _, err := client.BatchV1().Jobs(o.namespace).Patch(
+			ctx, o.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "jobctl-prioritize"},
+		); err != nil {
 			return err
 		}
 		fmt.Fprintf(streams.Out, "job.batch/%s %s\n", o.name, done)

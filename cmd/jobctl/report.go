@@ -23,11 +23,11 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/indexes"
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/cmd/internal/page"
 	"github.com/jobd/jobd/daemon/picture"
-	"github.com/jobd/jobd/dashboard/report"
 )
 
 const (
@@ -86,12 +86,12 @@ func writeReport(ctx context.Context, f cmdutil.Factory, streams genericiooption
 		out.SetIndent("", "    ")
 		return out.Encode(r)
 	}
-	return report.Write(streams.Out, r)
+	return page.Write(streams.Out, r)
 }
 
 // newReport collects what there is to know about a Job. What the client may not read is left out, all but the picture.
-func newReport(ctx context.Context, client kubernetes.Interface, namespace, name string) (*report.Report, error) {
-	r := &report.Report{APIVersion: report.APIVersion, Kind: report.Kind, At: time.Now().Truncate(time.Second)}
+func newReport(ctx context.Context, client kubernetes.Interface, namespace, name string) (*page.Report, error) {
+	r := &page.Report{APIVersion: page.APIVersion, Kind: page.Kind, At: time.Now().Truncate(time.Second)}
 	j, err := client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return pastReport(ctx, client, r, namespace, name, err)
@@ -103,7 +103,7 @@ func newReport(ctx context.Context, client kubernetes.Interface, namespace, name
 		return nil, err
 	}
 	r.Picture.Cursor = "" // nobody can ask with it later
-	if r.Manifest, err = report.ManifestOf(j); err != nil {
+	if r.Manifest, err = page.ManifestOf(j); err != nil {
 		return nil, err
 	}
 	if said, err := explain(ctx, client, object{"jobs", namespace, name}); err == nil {
@@ -111,12 +111,12 @@ func newReport(ctx context.Context, client kubernetes.Interface, namespace, name
 	}
 	cells := 0
 	for i, g := range r.Picture.Failures.Groups {
-		job.EachRun(g.Cells, func(first, last int32) {
+		indexes.EachRun(g.Cells, func(first, last int32) {
 			for c := int(first); c <= int(last) && cells < reportedCells; c++ {
-				var attempts wire.Attempts
+				var pods wire.CellPods
 				cells++
-				if err := askPicture(ctx, client, namespace, name, wire.Options{Cell: &c}, &attempts); err == nil {
-					r.Cells = append(r.Cells, attempts)
+				if err := askPicture(ctx, client, namespace, name, wire.Options{Cell: &c}, &pods); err == nil {
+					r.Cells = append(r.Cells, pods)
 				}
 			}
 		})
@@ -139,10 +139,10 @@ func newReport(ctx context.Context, client kubernetes.Interface, namespace, name
 	return r, nil
 }
 
-// pastReport is about a Job of which the history alone is left.
+// pastReport is about a Job that is gone and left only in the history.
 func pastReport(
-	ctx context.Context, client kubernetes.Interface, r *report.Report, namespace, name string, missing error,
-) (*report.Report, error) {
+	ctx context.Context, client kubernetes.Interface, r *page.Report, namespace, name string, missing error,
+) (*page.Report, error) {
 	past, err := historyOf(ctx, client, namespace, name, "", true)
 	if err != nil {
 		return nil, err
@@ -151,18 +151,18 @@ func pastReport(
 		return nil, missing
 	}
 	indexed := slices.ContainsFunc(past.Pods, func(p history.Pod) bool { return p.Index != "" })
-	attempts := picture.NewAttempts(name, indexed)
+	ended := picture.NewEnded(name, indexed)
 	for i := range past.Pods {
-		attempts.Add(&past.Pods[i])
+		ended.Add(&past.Pods[i])
 	}
-	r.Picture = picture.Draw(picture.Subject{Past: past}, attempts, nil, r.At).Picture
+	r.Picture = picture.Draw(picture.Subject{Past: past}, ended, nil, r.At).Picture
 	cells := 0
 	for _, g := range r.Picture.Failures.Groups {
-		job.EachRun(g.Cells, func(first, last int32) {
+		indexes.EachRun(g.Cells, func(first, last int32) {
 			for c := int(first); c <= int(last) && cells < reportedCells; c++ {
 				cells++
-				r.Cells = append(r.Cells, wire.Attempts{
-					APIVersion: wire.APIVersion, Kind: wire.AttemptsKind, Cell: c, Attempts: attempts.Of(c, r.Picture.Cells.Per, nil),
+				r.Cells = append(r.Cells, wire.CellPods{
+					APIVersion: wire.APIVersion, Kind: wire.CellPodsKind, Cell: c, Pods: ended.Of(c, r.Picture.Cells.Per, nil),
 				})
 			}
 		})
@@ -221,7 +221,7 @@ func lastLines(ctx context.Context, client kubernetes.Interface, namespace, name
 }
 
 // eventsOfJob returns the last events of a Job, the oldest first; none if they cannot be read.
-func eventsOfJob(ctx context.Context, client kubernetes.Interface, j *batchv1.Job) (events []report.Event) {
+func eventsOfJob(ctx context.Context, client kubernetes.Interface, j *batchv1.Job) (events []page.Event) {
 	list, err := client.CoreV1().Events(j.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(j.UID)).String(),
 	})
@@ -229,9 +229,9 @@ func eventsOfJob(ctx context.Context, client kubernetes.Interface, j *batchv1.Jo
 		return nil
 	}
 	for i := range list.Items {
-		events = append(events, report.EventOf(&list.Items[i]))
+		events = append(events, page.EventOf(&list.Items[i]))
 	}
-	slices.SortStableFunc(events, func(a, b report.Event) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(events, func(a, b page.Event) int { return a.At.Compare(b.At) })
 	return events[max(0, len(events)-reportedEvents):]
 }
 

@@ -23,13 +23,14 @@ type retrying struct {
 	genericiooptions.IOStreams
 	which  selection
 	change batch.ContainerRetry
+	ask    batch.Retry
 }
 
 // newRetryCommand makes the command that runs again what failed of a Job.
 func newRetryCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	r := retrying{IOStreams: streams}
 	cmd := &cobra.Command{
-		Use:                   "retry (jobs/NAME... | -l SELECTOR | --all) [--memory 2x] [--cpu 2x] [--image IMAGE] [-c CONTAINER]",
+		Use:                   "retry (jobs/NAME... | -l SELECTOR | --all) [--memory 2x] [--cpu 2x] [--image IMAGE] [-c CONTAINER] [--deadline 2x] [--pod-deadline 2x]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Rerun what failed of a Job",
 		Long: `Rerun what failed of a failed Job: all indexes that have not succeeded if it is Indexed, otherwise the completions that are missing. What has succeeded stays, with its pods and logs. With --all or --selector, only Jobs that have failed are retried.
@@ -38,12 +39,17 @@ The Job begins another attempt: failures are counted anew for backoffLimit, back
 
 --memory and --cpu change what the container of the next attempt has: a factor such as 2x multiplies limit and request, a quantity such as 4Gi is the new limit, with the request in proportion. With several containers in the pod, --container names the one.
 
+--deadline changes how long the Job may run (spec.activeDeadlineSeconds), and --pod-deadline how long each of its pods may (that of the template): a factor of what it is, or a duration such as 90m.
+
 This works with jobd only: on a cluster, a failed Job stays failed.`,
 		Example: `  # Rerun what failed
   jobctl retry jobs/train
 
   # The same with twice the memory
   jobctl retry jobs/train --memory 2x
+
+  # With twice the time for each pod
+  jobctl retry jobs/train --pod-deadline 2x
 
   # With another image for one of several containers, and follow it
   jobctl retry jobs/train -c main --image train:1.1 && jobctl follow jobs/train
@@ -60,12 +66,14 @@ This works with jobd only: on a cluster, a failed Job stays failed.`,
 	flags.StringVar(&r.change.Memory, "memory", "", "How much memory the container has: a quantity (4Gi) or a factor (2x)")
 	flags.StringVar(&r.change.CPU, "cpu", "", "How many CPUs the container has: a quantity (500m) or a factor (2x)")
 	flags.StringVar(&r.change.Image, "image", "", "The image of the container")
+	flags.StringVar(&r.ask.Deadline, "deadline", "", "How long the Job may run: a duration (90m) or a factor (2x)")
+	flags.StringVar(&r.ask.PodDeadline, "pod-deadline", "", "How long each pod may run: a duration (90m) or a factor (2x)")
 	flags.StringVarP(&r.change.Name, "container", "c", "", "The container that --memory, --cpu and --image are about; not needed if there is one")
 	return cmd
 }
 
 func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) error {
-	var ask batch.Retry
+	ask := r.ask
 	if r.change != (batch.ContainerRetry{Name: r.change.Name}) {
 		ask.Containers = []batch.ContainerRetry{r.change}
 	} else if r.change.Name != "" {

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -24,9 +23,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/simulation"
+	"github.com/jobd/jobd/internal/quantity"
 )
 
 // simulate plays a Job without a daemon.
@@ -40,6 +41,7 @@ type simulate struct {
 	allocatable        string
 	maxPods            int
 	base, limit        time.Duration
+	starvation         time.Duration
 }
 
 // newSimulateCommand makes the command that plays a Job in virtual time.
@@ -51,14 +53,14 @@ func newSimulateCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *
 		Short:                 "Play a Job in virtual time, to see what its rules do",
 		Long: `Play a Job in virtual time, to see what its rules do: which pods are created when, what each counts as, and how the Job ends. It makes the daemon's own decisions, but needs no daemon and starts nothing. Containers are made up: --pod says how they end, and all others succeed after a second. A container that is stopped ends at once.
 
-The part of --pod before the colon selects container starts: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), attempt=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, chance=0.1; nothing or * selects all. The part after it says how they end: exit=CODE and after=DURATION, or after=2s-10s for a random time in between; oom to be killed for lack of memory, or needs=100Mi for that only where the limit is lower. The first --pod that matches applies.
+The part of --pod before the colon selects container starts: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), start=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, chance=0.1; nothing or * selects all. The part after it says how they end: exit=CODE and after=DURATION, or after=2s-10s for a random time in between; oom to be killed for lack of memory, or needs=100Mi for that only where the limit is lower. The first --pod that matches applies.
 
 --from takes the durations and exit codes of a real Job's pods, and the Job itself unless -f names another.`,
 		Example: `  # What does backoffLimit do if every pod fails?
   jobctl simulate -f job.yaml --pod '*: exit=1 after=2s'
 
   # Index 3 fails twice, then succeeds
-  jobctl simulate -f job.yaml --pod 'index=3 attempt=1-2: exit=1 after=2s' --pod '*: after=5s'
+  jobctl simulate -f job.yaml --pod 'index=3 start=1-2: exit=1 after=2s' --pod '*: after=5s'
 
   # One pod in ten fails, on a machine with 4 CPUs; the same seed gives the same pods
   jobctl simulate -f job.yaml --pod 'chance=0.1: exit=1 after=1s-30s' --seed 7 --allocatable cpu=4
@@ -79,12 +81,13 @@ The part of --pod before the colon selects container starts: index=3 or index=0-
 	flags := cmd.Flags()
 	flags.StringVarP(&s.file, "filename", "f", "", "File with the Job, or with a CronJob, of which one run is simulated; - reads the standard input")
 	flags.StringVar(&s.from, "from", "", "Take durations and exit codes from this Job: jobs/NAME")
-	flags.StringArrayVar(&s.pods, "pod", nil, "How certain containers end, for example 'index=3 attempt=1: exit=1 after=2s'")
+	flags.StringArrayVar(&s.pods, "pod", nil, "How certain containers end, for example 'index=3 start=1: exit=1 after=2s'")
 	flags.Uint64Var(&s.seed, "seed", 1, "Seed for random choices; the same seed produces the same result")
 	flags.StringVar(&s.allocatable, "allocatable", "", "What pods may request in total, for example cpu=4,memory=8Gi (default unlimited)")
 	flags.IntVar(&s.maxPods, "max-pods", 0, "How many pods may run at a time (default unlimited)")
 	flags.DurationVar(&s.base, "pod-backoff-base", 10*time.Second, "Back-off after the first failure, as in jobd serve")
 	flags.DurationVar(&s.limit, "pod-backoff-cap", 6*time.Minute, "Longest back-off, as in jobd serve")
+	flags.DurationVar(&s.starvation, "starvation-after", 10*time.Minute, "How long a pod waits before room is kept for it, as in jobd serve")
 	flags.StringVarP(&s.output, "output", "o", "", "Output format. One of: (json)")
 	cmdutil.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 	cmdutil.CheckErr(cmd.RegisterFlagCompletionFunc("pod", s.completePod))
@@ -99,10 +102,14 @@ func (s *simulate) run(ctx context.Context) error {
 		return errors.New("name the Job: -f FILE, or --from jobs/NAME")
 	}
 	c := simulation.Config{
-		Settings: job.Settings{BackoffBase: s.base, BackoffCap: s.limit}, MaxPods: s.maxPods, Begin: time.Now().Truncate(time.Second),
+		Settings: job.Settings{BackoffBase: s.base, BackoffCap: s.limit}, MaxPods: s.maxPods, StarvationAfter: s.starvation,
+		Begin: time.Now().Truncate(time.Second),
 	}
 	if s.base <= 0 || s.limit < s.base {
 		return errors.New("--pod-backoff-base must be longer than 0, and --pod-backoff-cap not shorter than that")
+	}
+	if s.starvation < 0 {
+		return errors.New("--starvation-after must not be negative")
 	}
 	if s.maxPods < 0 {
 		return fmt.Errorf("--max-pods must not be negative, and is %d", s.maxPods)
@@ -127,9 +134,16 @@ func (s *simulate) run(ctx context.Context) error {
 		}
 		other = simulation.Recorded(pods)
 	}
+	var runs []cronRun
 	if s.file != "" {
-		if c.Job, err = s.read(); err != nil {
+		var of *batchv1.CronJob
+		if c.Job, of, err = s.read(); err != nil {
 			return err
+		}
+		if of != nil {
+			if runs, err = nextRuns(of, c.Begin); err != nil {
+				return err
+			}
 		}
 	}
 	if c.Job, err = prepared(c.Job, c.Begin); err != nil {
@@ -143,7 +157,19 @@ func (s *simulate) run(ctx context.Context) error {
 	if s.output == "json" {
 		out := json.NewEncoder(s.streams.Out)
 		out.SetIndent("", "    ")
-		return out.Encode(result)
+		return out.Encode(struct {
+			*simulation.Result
+			NextRuns []cronRun `json:"nextRuns,omitempty"`
+		}{result, runs})
+	}
+	for i, r := range runs {
+		if i == 0 {
+			fmt.Fprintln(s.streams.Out, "The next times of the CronJob, and when their Jobs start:")
+		}
+		fmt.Fprintf(s.streams.Out, "  %s  %s\n", r.Scheduled.Format("Mon 2006-01-02 15:04:05 MST"), startsLater(r.Starts.Sub(r.Scheduled)))
+		if i == len(runs)-1 {
+			fmt.Fprintln(s.streams.Out, "\nOne of them:")
+		}
 	}
 	base, limit, err := batch.JobBackoff(c.Job.Annotations)
 	if err != nil {
@@ -164,7 +190,7 @@ func amounts(list string) (node.Resources, error) {
 	all := corev1.ResourceList{}
 	for _, part := range strings.Split(list, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
-		q, err := resource.ParseQuantity(value)
+		q, err := quantity.Parse(value)
 		if !ok || name == "" || err != nil || q.Sign() < 0 {
 			return nil, fmt.Errorf("%q is not an amount such as cpu=4 or memory=8Gi", part)
 		}
@@ -204,69 +230,116 @@ func (s *simulate) recorded(ctx context.Context) (*batchv1.Job, []*corev1.Pod, e
 	return j, pods, nil
 }
 
-// read reads the only Job or CronJob of the file.
-func (s *simulate) read() (*batchv1.Job, error) {
+// cronRun is a Job that a CronJob is to start.
+type cronRun struct {
+	Scheduled time.Time `json:"scheduled"`
+	Starts    time.Time `json:"starts"`
+}
+
+// manyRuns is how many runs of a CronJob are shown.
+const manyRuns = 5
+
+// nextRuns returns the next times of a CronJob as the daemon computes them.
+func nextRuns(cj *batchv1.CronJob, now time.Time) (runs []cronRun, err error) {
+	cj = cj.DeepCopy()
+	if cj.Namespace == "" {
+		cj.Namespace = metav1.NamespaceDefault
+	}
+	if cj.CreationTimestamp.IsZero() {
+		cj.CreationTimestamp = metav1.NewTime(now)
+	}
+	for len(runs) < manyRuns {
+		times, err := cron.TimesOf(cj, now, now)
+		if err != nil {
+			return nil, fmt.Errorf("the CronJob is invalid: %w", err)
+		}
+		if times.Next.IsZero() {
+			break
+		}
+		at := times.Next
+		if zone := cj.Spec.TimeZone; zone != nil {
+			if in, err := time.LoadLocation(*zone); err == nil {
+				at = at.In(in)
+			}
+		}
+		runs = append(runs, cronRun{at, at.Add(times.Offset)})
+		cj.Status.LastScheduleTime = &metav1.Time{Time: times.Next}
+		now = times.Starts()
+	}
+	return runs, nil
+}
+
+func startsLater(by time.Duration) string {
+	if by == 0 {
+		return "at once"
+	}
+	return fmt.Sprintf("%v later (%s)", by, batch.JitterAnnotation)
+}
+
+// read reads the only Job or CronJob of the file, which is returned too if it is one.
+func (s *simulate) read() (*batchv1.Job, *batchv1.CronJob, error) {
 	in := s.streams.In
 	if s.file != "-" {
 		f, err := os.Open(s.file)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		defer f.Close()
 		in = f
 	}
 	var found *batchv1.Job
+	var of *batchv1.CronJob
 	for documents := utilyaml.NewYAMLReader(bufio.NewReader(in)); ; {
 		text, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.file, err)
+			return nil, nil, fmt.Errorf("%s: %w", s.file, err)
 		}
-		j, err := readJob(text)
+		j, cj, err := readJob(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.file, err)
+			return nil, nil, fmt.Errorf("%s: %w", s.file, err)
 		}
 		if j != nil && found != nil {
-			return nil, fmt.Errorf("%s has several Jobs, and only one can be simulated at a time", s.file)
+			return nil, nil, fmt.Errorf("%s has several Jobs, and only one can be simulated at a time", s.file)
 		}
 		if j != nil {
-			found = j
+			found, of = j, cj
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("%s has neither a Job nor a CronJob of batch/v1", s.file)
+		return nil, nil, fmt.Errorf("%s has neither a Job nor a CronJob of batch/v1", s.file)
 	}
-	return found, nil
+	return found, of, nil
 }
 
-// readJob returns the Job in a document, or the one that a CronJob would start; nil if it holds another kind.
-func readJob(text []byte) (*batchv1.Job, error) {
+// readJob returns the Job in a document, or the one that a CronJob would start, with that CronJob; nil if it holds another kind.
+func readJob(text []byte) (*batchv1.Job, *batchv1.CronJob, error) {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(text, &kind); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if kind.APIVersion != batchv1.SchemeGroupVersion.String() {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if kind.Kind != "Job" && kind.Kind != "CronJob" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	strict := kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
 		kjson.SerializerOptions{Yaml: true, Strict: true})
 	obj, _, err := strict.Decode(text, nil, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cj, ok := obj.(*batchv1.CronJob)
 	if !ok {
-		return obj.(*batchv1.Job), nil
+		return obj.(*batchv1.Job), nil, nil
 	}
 	template := &cj.Spec.JobTemplate
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Name: cj.Name, Namespace: cj.Namespace, Labels: template.Labels, Annotations: template.Annotations,
-	}, Spec: template.Spec}, nil
+	}, Spec: template.Spec}, cj, nil
 }
 
 // prepared returns a Job as the server would store it when it is created.

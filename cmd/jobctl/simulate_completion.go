@@ -28,10 +28,10 @@ func (s *simulate) completePod(_ *cobra.Command, _ []string, typed string) ([]st
 	case strings.Contains(before, ":"):
 		words = []string{"exit=", "after=", "oom", "needs="}
 	case !valued:
-		words = []string{"*:", "index=", "pod=", "attempt=", "restart=", "container=", "chance="}
+		words = []string{"*:", "index=", "pod=", "start=", "restart=", "container=", "chance="}
 	case s.file == "" || s.file == "-":
 	case name == "index" || name == "container":
-		j, err := s.read()
+		j, _, err := s.read()
 		if err != nil {
 			return nil, noSpace
 		}

@@ -30,7 +30,7 @@ spec:
 `
 
 // It needs no daemon: nothing listens on the socket that it is given.
-func TestWish6SimulateWithoutADaemon(t *testing.T) {
+func TestSimulateWithoutADaemon(t *testing.T) {
 	jobctl := func(in string, args ...string) (string, int) {
 		cmd := exec.Command(os.Args[0], append([]string{"simulate", "-f", "-"}, args...)...)
 		cmd.Env = append(os.Environ(), "JOBCTL_TEST_RUN=1", "HOME="+t.TempDir(), "JOBD_SOCKET=/nonexistent")
@@ -64,5 +64,35 @@ func TestWish6SimulateWithoutADaemon(t *testing.T) {
 		if out, code := jobctl(c.in, c.args...); code != 1 || !strings.Contains(out, c.want) {
 			t.Errorf("want %q (%d):\n%s", c.want, code, out)
 		}
+	}
+}
+
+// The next times of a CronJob are those of the daemon, with its annotations.
+func TestSimulateTheTimesOfACronJob(t *testing.T) {
+	jobctl := func(in string, args ...string) (string, int) {
+		cmd := exec.Command(os.Args[0], append([]string{"simulate", "-f", "-"}, args...)...)
+		cmd.Env = append(os.Environ(), "JOBCTL_TEST_RUN=1", "HOME="+t.TempDir(), "JOBD_SOCKET=/nonexistent")
+		return run(t, cmd, in)
+	}
+	const manifest = `
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: c, annotations: {jobd.dev/jitter: 10m, jobd.dev/schedules: "30 5 * * *"}}
+spec:
+  schedule: "0 5 * * *"
+  timeZone: Asia/Tokyo
+  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}
+`
+	out, code := jobctl(manifest)
+	if code != 0 || strings.Count(out, " 05:00:00 JST ") < 2 || strings.Count(out, " 05:30:00 JST ") < 2 ||
+		strings.Count(out, " later (jobd.dev/jitter)\n") != 5 || !strings.Contains(out, "The Job is Complete") {
+		t.Errorf("%d: %s", code, out)
+	}
+	if out, code := jobctl(manifest, "-o", "json"); code != 0 || strings.Count(out, `"starts": `) != 5 {
+		t.Errorf("%d: %s", code, out)
+	}
+	out, code = jobctl(strings.Replace(manifest, "10m", "ten", 1))
+	if code != 1 || !strings.Contains(out, "the CronJob is invalid: metadata.annotations[jobd.dev/jitter]: Invalid value") {
+		t.Errorf("%d: %s", code, out)
 	}
 }

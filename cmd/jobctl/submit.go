@@ -15,7 +15,8 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
-	"github.com/jobd/jobd/submit"
+	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // exitCodes is the part of the help that says what the exit code means.
@@ -32,18 +33,22 @@ const exitCodes = `The exit code says how the Job has ended:
 // submitter makes the commands that create and follow Jobs.
 type submitter struct {
 	flags   *genericclioptions.ConfigFlags
+	to      *target
 	streams genericiooptions.IOStreams
+	refused *refusedRequest
 }
 
 func (s submitter) submitCommand() *cobra.Command {
 	o := submit.Options{}
 	cmd := &cobra.Command{
-		Use:                   "submit (-f FILE | --image IMAGE [-- COMMAND ARG...])",
+		Use:                   "submit (-f FILE | --image IMAGE [-- COMMAND ARG...] | --image IMAGE SCRIPT [ARG...])",
 		DisableFlagsInUseLine: true,
 		Short:                 "Run a Job to its end: create it, show its logs, exit with its exit code",
 		Long: `Run a Job to its end: create it, show its logs and progress, and exit with its exit code.
 
 The Job comes from a file, with the ConfigMaps, Secrets and other objects that it needs, or from flags. Objects beside the Job are applied; the Job itself is created. The logs go to the standard output as "jobctl logs -f" shows them, progress and messages to the standard error.
+
+A script is run in the image by its first line (#!). Its lines with #SBATCH or #PBS say what it needs, as for Slurm and PBS; flags overrule them. What cannot be followed is refused with the number of the line: "jobctl explain slurm" lists all options.
 
 ` + exitCodes,
 		Example: `  # Run the Job of a file, and use its result in a script
@@ -55,8 +60,17 @@ The Job comes from a file, with the ConfigMaps, Secrets and other objects that i
   # Ten pods with an index each, four at a time, with a directory of this machine
   jobctl submit --image busybox:1.36 --completions 10 --parallelism 4 --indexed --volume .:/data -- sh -c 'echo $JOB_COMPLETION_INDEX >>/data/out'
 
+  # A script for sbatch or qsub; its output goes to files in this directory
+  jobctl submit --image python:3.13 --volume $PWD:$PWD --workdir $PWD train.sh
+
   # Print the manifest instead of running it
   jobctl submit --image busybox:1.36 --dry-run=client -o yaml -- date
+
+  # Start when the Job prep has completed, and check has ended in whatever way
+  jobctl submit --after prep,check:any --name train --image busybox:1.36 -- date
+
+  # Tell me on my desktop when it has ended
+  jobctl submit -f job.yaml --notify
 
   # Come back to it later
   jobctl submit -f job.yaml --detach
@@ -68,18 +82,16 @@ The Job comes from a file, with the ConfigMaps, Secrets and other objects that i
 			os.Exit(s.submit(cmd, &o, args))
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		if strings.Contains(err.Error(), `for "-v, --v" flag`) { // docker's habit
-			return fmt.Errorf("%w: -v is how much kubectl logs; a volume is --volume HOST:CONTAINER", err)
-		}
-		return err
-	})
+	submit.Habits(cmd)
 	o.AddSubmitFlags(cmd.Flags())
+	o.AddScriptFlags(cmd.Flags())
 	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
 	o.AddInterruptFlag(cmd.Flags())
 	o.AddReportFlags(cmd.Flags())
+	o.AddNotifyFlag(cmd.Flags())
 	cmd.Flags().BoolVarP(&o.Detach, "detach", "d", false, "Create the Job, print its name, and do not follow it")
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Delete a Job of the same name first, with its pods and logs, and wait until it is gone")
+	cmd.Flags().StringArrayVar(&o.After, "after", nil, "Start only after another Job of the namespace has completed: NAME or, with another end, NAME:any, NAME:failed; several with commas")
 	cmd.Flags().StringVar(&o.DryRun, "dry-run", "none", "Print the Job instead of running it: client, or server to let the server check it")
 	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "With --dry-run or --detach: yaml, json or name")
 	return cmd
@@ -104,6 +116,7 @@ func (s submitter) followCommand() *cobra.Command {
 	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
 	o.AddInterruptFlag(cmd.Flags())
 	o.AddReportFlags(cmd.Flags())
+	o.AddNotifyFlag(cmd.Flags())
 	return cmd
 }
 
@@ -143,20 +156,27 @@ func (s submitter) client() (*submit.Client, string, error) {
 
 // fail prints an error, and returns the exit code of a command that has done nothing yet.
 func (s submitter) fail(err error, code int) int {
-	fmt.Fprintf(s.streams.ErrOut, "error: %v\n", err)
+	fmt.Fprintf(s.streams.ErrOut, "error: %s\n", printable.Text(err.Error()))
 	return code
 }
 
 func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) int {
-	if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
-		return s.fail(fmt.Errorf("unexpected argument %q: the command of the container follows --", args[0]), submit.ExitFailed)
-	}
-	m, err := o.Manifests(cmd.Flags(), args, s.streams.In)
+	o.Here = !s.to.cluster
+	m, err := s.manifests(cmd, o, args)
 	if err != nil {
 		return s.fail(err, submit.ExitFailed)
 	}
 	switch o.DryRun {
 	case "client":
+		if m.AutoMemory {
+			client, namespace, err := s.client()
+			if err == nil {
+				err = s.sizeMemory(m, client, namespace)
+			}
+			if err != nil {
+				return s.fail(err, submit.ExitCannot)
+			}
+		}
 		if err := o.Print(s.streams.Out, m, nil); err != nil {
 			return s.fail(err, submit.ExitFailed)
 		}
@@ -168,8 +188,23 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 	if o.Output != "" && !o.Detach && o.DryRun == "none" {
 		return s.fail(errors.New("-o is for --dry-run and --detach: the standard output has the logs"), submit.ExitFailed)
 	}
+	if o.Notify && o.Detach {
+		return s.fail(errors.New("--notify is for whoever follows the Job, which --detach does not: have a receiver told (jobd.dev/notify)"), submit.ExitFailed)
+	}
 	client, namespace, err := s.client()
 	if err != nil {
+		return s.fail(err, submit.ExitCannot)
+	}
+	if len(m.After) > 0 {
+		told, err := m.Resolve(context.Background(), client, namespace)
+		if err != nil {
+			return s.fail(s.refused.explain(err), submit.ExitCannot)
+		}
+		for _, sentence := range told {
+			fmt.Fprintln(s.streams.ErrOut, printable.Line(sentence))
+		}
+	}
+	if err := s.sizeMemory(m, client, namespace); err != nil {
 		return s.fail(err, submit.ExitCannot)
 	}
 	signals, stop := submit.Signals() // before the Job exists: from then on an interrupt has to decide what becomes of it
@@ -177,7 +212,7 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 	if o.Detach || o.DryRun == "server" {
 		job, err := m.Create(context.Background(), client, namespace, o.DryRun == "server")
 		if err != nil {
-			return s.fail(err, submit.ExitCannot)
+			return s.fail(s.refused.explain(err), submit.ExitCannot)
 		}
 		if err := o.Print(s.streams.Out, m, job); err != nil {
 			return s.fail(err, submit.ExitFailed)
@@ -187,6 +222,34 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 	return s.run(client, &o.FollowOptions, signals, true, func(ctx context.Context) (*batchv1.Job, error) {
 		return m.Create(ctx, client, namespace, false)
 	})
+}
+
+// manifests returns what the command line names: a script, files, or an image and a command.
+func (s submitter) manifests(cmd *cobra.Command, o *submit.Options, args []string) (*submit.Manifests, error) {
+	dash := cmd.ArgsLenAtDash()
+	if script, rest, ok := submit.ScriptNamed(args, dash); ok {
+		m, notes, err := o.Script(cmd.Flags(), script, rest, s.streams.In)
+		for _, note := range notes {
+			fmt.Fprintf(s.streams.ErrOut, "note: %s\n", printable.Text(note))
+		}
+		return m, err
+	}
+	if dash > 0 || dash < 0 && len(args) > 0 {
+		return nil, submit.Unexpected("jobctl submit", args)
+	}
+	if len(o.IgnoreDirectives) > 0 {
+		return nil, errors.New("--ignore-directive is for scripts: jobctl submit --image IMAGE SCRIPT")
+	}
+	return o.Manifests(cmd.Flags(), args, s.streams.In)
+}
+
+// sizeMemory sets the memory of a Job with --memory auto, and says so.
+func (s submitter) sizeMemory(m *submit.Manifests, client *submit.Client, namespace string) error {
+	said, err := m.SizeMemory(context.Background(), client, namespace)
+	if err == nil && said != "" {
+		fmt.Fprintln(s.streams.ErrOut, printable.Text(said))
+	}
+	return err
 }
 
 func (s submitter) follow(_ *cobra.Command, o *submit.FollowOptions, args []string) int {
@@ -255,11 +318,15 @@ func (s submitter) run(
 	client *submit.Client, o *submit.FollowOptions, signals <-chan os.Signal, isNew bool,
 	get func(context.Context) (*batchv1.Job, error),
 ) int {
+	if missing := o.DesktopMissing(); missing != "" {
+		fmt.Fprintln(s.streams.ErrOut, "Warning: "+missing)
+	}
 	display, err := o.Display(s.streams.In, s.streams.Out, s.streams.ErrOut)
 	if err != nil {
 		return s.fail(err, submit.ExitFailed)
 	}
 	job, err := get(context.Background())
+	err = s.refused.explain(err)
 	if err != nil {
 		return o.Finish(display, s.streams.ErrOut, submit.Ended{}, err)
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 
-	"github.com/jobd/jobd/submit"
+	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
 const (
@@ -142,9 +142,17 @@ func unreachable(err error, socket string) (unreached error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("permission denied on jobd's socket %s: use sudo, or join the group jobd (sudo usermod -aG jobd %s, then log in again); its members are as good as root", socket, userName())
+		return fmt.Errorf(
+			"permission denied on jobd's socket %s: use sudo, or join the group jobd (sudo usermod -aG jobd %s, then log in "+
+				"again); its members are as good as root",
+			socket, userName(),
+		)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("jobd does not answer on %s: start it with \"sudo systemctl start jobd\" or \"sudo jobd serve\", or name its socket by --socket or $%s; \"sudo jobd run\" runs a single Job without it", socket, socketVariable)
+		return fmt.Errorf(
+			"jobd does not answer on %s: start it with \"sudo systemctl start jobd\" or \"sudo jobd serve\", or name its socket "+
+				"by --socket or $%s; \"sudo jobd run\" runs a single Job without it",
+			socket, socketVariable,
+		)
 	}
 	return fmt.Errorf("jobd does not answer on %s: %w", socket, err)
 }

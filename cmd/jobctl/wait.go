@@ -19,7 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubectl/pkg/scheme"
 
-	"github.com/jobd/jobd/submit"
+	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // finished is the value of --for that waits for the end of Jobs, whatever it is.
@@ -33,39 +34,48 @@ func extendWait(root *cobra.Command, flags *genericclioptions.ConfigFlags, strea
 	}
 	f := wait.Flags().Lookup("for")
 	f.Usage = strings.Replace(f.Usage, "[create|", "[finished|create|", 1) + " finished, the default, is for Jobs: complete or failed."
-	wait.Long += "\n\nWith --for=finished, or without --for, it waits for the end of Jobs (of a CronJob, of its last Job), whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over."
-	wait.Example += "\n\n  # Wait for the end of a Job, and see by the exit code whether it is complete (0) or has failed (1)\n  jobctl wait jobs/pi --timeout=1h"
+	wait.Long += "\n\nWith --for=finished, or without --for, it waits for the end of Jobs (of a CronJob, of its last Job), " +
+		"whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over."
+	wait.Example += "\n\n  # Wait for the end of a Job, and see by the exit code whether it is complete (0) or has failed (1)\n  " +
+		"jobctl wait jobs/pi --timeout=1h"
 	kubectls := wait.Run
 	wait.Run = func(cmd *cobra.Command, args []string) {
 		conditions, err := cmd.Flags().GetStringArray("for")
 		if err == nil && len(conditions) == 0 {
 			conditions = []string{finished}
 		}
+		conditions = ofJobs(conditions)
 		if err != nil || !slices.Contains(conditions, finished) {
 			if list, ok := cmd.Flags().Lookup("for").Value.(pflag.SliceValue); ok {
-				_ = list.Replace(ofJobs(conditions))
+				_ = list.Replace(conditions)
 			}
 			kubectls(cmd, args)
 			return
 		}
-		if all, _ := cmd.Flags().GetBool("all"); len(args) == 1 && !all && !cmd.Flags().Changed("selector") && !strings.ContainsAny(args[0], "/,.") && !isKind(args[0]) {
+		if all, _ := cmd.Flags().GetBool("all"); len(args) == 1 && !all && !cmd.Flags().Changed("selector") &&
+			!strings.ContainsAny(args[0], "/,.") && !isKind(args[0]) {
 			args = []string{"jobs/" + args[0]} // as with all commands that are about Jobs
 		}
 		w := finishedWait{flags: flags, streams: streams}
 		code, err := w.run(cmd, args, conditions)
 		if err != nil {
-			fmt.Fprintf(streams.ErrOut, "error: %v\n", err)
+			fmt.Fprintf(streams.ErrOut, "error: %s\n", printable.Text(err.Error()))
 		}
 		os.Exit(code)
 	}
 }
 
-// ofJobs returns conditions with the word of kubectl before those of a Job: complete is condition=Complete.
+// ofJobs returns conditions with the word of kubectl before those of a Job, complete is condition=Complete, and for other words that
+// people use the one that is meant.
 func ofJobs(conditions []string) (out []string) {
 	for _, c := range conditions {
 		switch strings.ToLower(c) {
 		case "complete", "failed", "suspended":
 			c = "condition=" + strings.ToUpper(c[:1]) + strings.ToLower(c[1:])
+		case "completed", "succeeded", "success":
+			c = "condition=Complete"
+		case "done", "ended":
+			c = finished
 		}
 		out = append(out, c)
 	}
@@ -122,12 +132,12 @@ func (w finishedWait) run(cmd *cobra.Command, args, conditions []string) (int, e
 				fmt.Fprintf(w.streams.ErrOut, "error: timed out waiting for %s to finish\n", name)
 				code = max(code, submit.ExitDeadline)
 			case err != nil:
-				fmt.Fprintf(w.streams.ErrOut, "error: %s: %v\n", name, err)
+				fmt.Fprintf(w.streams.ErrOut, "error: %s: %s\n", name, printable.Text(err.Error()))
 				code = max(code, submit.ExitFailed)
 			case end.Type == batchv1.JobComplete:
 				fmt.Fprintf(w.streams.Out, "%s complete\n", name)
 			default:
-				fmt.Fprintf(w.streams.Out, "%s failed: %s: %s\n", name, end.Reason, end.Message)
+				fmt.Fprintf(w.streams.Out, "%s failed: %s: %s\n", name, end.Reason, printable.Line(end.Message))
 				code = max(code, submit.ExitFailed)
 			}
 		})

@@ -34,9 +34,9 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/picture"
-	"github.com/jobd/jobd/dashboard/terminal"
-	"github.com/jobd/jobd/submit"
-	"github.com/jobd/jobd/submit/progress"
+	"github.com/jobd/jobd/cmd/internal/progress"
+	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/cmd/internal/terminal"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/jobd/jobd/submit"
+	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
 // answers is a server whose answers are a function of how often it was asked: a status code, or 0 if it cannot be reached.

@@ -64,7 +64,8 @@ func TestReachingIntoContainersOnTheSocket(t *testing.T) {
 				t.Errorf("port-forward before it runs: %d, %s", code, out)
 			}
 			d.bind(t, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.PodRunning)
-			if out, code := jobctl("words\n", "exec", "-i", "p", "--", "cat", "-"); code != 7 || !strings.Contains(out, "[cat -]\n") || !strings.Contains(out, "words\n") {
+			if out, code := jobctl("words\n", "exec", "-i", "p", "--", "cat", "-"); code != 7 ||
+				!strings.Contains(out, "[cat -]\n") || !strings.Contains(out, "words\n") {
 				t.Errorf("exec: %d, %s", code, out)
 			}
 			if out, code := jobctl("words\n", "attach", "-q", "-i", "p"); code != 0 || out != "p c\nwords\n" {

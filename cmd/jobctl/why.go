@@ -5,18 +5,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
-	"sigs.k8s.io/yaml"
 
+	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/internal/yamltext"
 )
 
 // explained are the kinds that can be explained.
@@ -66,6 +69,11 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 	}
 	for i, object := range objects {
 		said, err := explain(ctx, client, object)
+		if apierrors.IsNotFound(err) && object.resource == "jobs" {
+			if past, failed := historyOf(ctx, client, object.namespace, object.name, "", false); failed == nil && past != nil {
+				return fmt.Errorf("%w\n%s", err, whatHistoryHas(past))
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -76,7 +84,7 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 			err = out.Encode(said)
 		case "yaml":
 			var text []byte
-			if text, err = yaml.Marshal(said); err == nil {
+			if text, err = yamltext.Marshal(said); err == nil {
 				if i > 0 {
 					text = append([]byte("---\n"), text...)
 				}
@@ -90,6 +98,25 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 		}
 	}
 	return nil
+}
+
+// whatHistoryHas says how a Job has ended that is gone.
+func whatHistoryHas(j *history.Job) string {
+	words := fmt.Sprintf("The history has one of this name, which ended at %s: %s", j.Ended.UTC().Format(time.RFC3339), j.Result)
+	if j.Reason != "" {
+		words += " (" + j.Reason + ")"
+	}
+	for i, c := range j.ExitCodes {
+		if words += ", "; i == 0 {
+			words += "exit codes of its pods: "
+		}
+		words += fmt.Sprintf("%d (%dx)", c.Code, c.Count)
+	}
+	name := j.Name
+	if j.Namespace != metav1.NamespaceDefault {
+		name += " -n " + j.Namespace
+	}
+	return words + fmt.Sprintf(". All that is left of it: jobctl report jobs/%s >job.html", name)
 }
 
 // object names an object as people do on the command line.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"time"
 
@@ -13,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/cron"
@@ -101,7 +100,17 @@ func (q *apiQuestion) job(j *batchv1.Job) (*why.Explanation, error) {
 		standing := record.Standing(job.Settings{})
 		w.Standing = &standing
 	}
+	for _, p := range pods {
+		addDependent(&w, j, "Pod", p)
+	}
 	return causes.Job(w, j, pods), nil
+}
+
+// addDependent adds an object for which the deletion of its owner waits, if it does. Of a cluster, only pods and Jobs are looked at.
+func addDependent(w *causes.World, owner metav1.Object, kind string, obj metav1.Object) {
+	if causes.Awaits(owner) && storage.BlocksOwner(obj, owner) {
+		w.Dependents.Add(causes.Dependent{Object: obj, Kind: kind})
+	}
 }
 
 func (q *apiQuestion) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
@@ -118,6 +127,9 @@ func (q *apiQuestion) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 		if cron.Controller(&list.Items[i]) == cj.UID {
 			jobs = append(jobs, &list.Items[i])
 		}
+	}
+	for _, j := range jobs {
+		addDependent(&w, cj, "Job", j)
 	}
 	var last *why.Explanation
 	if j := causes.LastEnded(jobs); j != nil && batch.End(&j.Status).Type == batchv1.JobFailed {
@@ -159,16 +171,6 @@ func (q *apiQuestion) missing(kind, namespace, name string) (missing, known bool
 }
 
 // log returns the last lines that a container has written; nothing if they cannot be had.
-func (q *apiQuestion) log(p *corev1.Pod, container string, previous bool) (lines []string) {
-	r, err := q.client.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: container, Previous: previous, TailLines: ptr.To[int64](10), LimitBytes: ptr.To[int64](4 << 10),
-	}).Stream(q.ctx)
-	if err != nil {
-		return nil
-	}
-	defer r.Close()
-	for text := bufio.NewScanner(r); text.Scan(); {
-		lines = append(lines, text.Text())
-	}
-	return lines
+func (q *apiQuestion) log(p *corev1.Pod, container string, previous bool) []string {
+	return why.LogLines(q.client.CoreV1().Pods(p.Namespace).GetLogs(p.Name, why.LogOptions(container, previous)).Stream(q.ctx))
 }

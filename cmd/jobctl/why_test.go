@@ -12,11 +12,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
 )
 
 // What a cluster's API shows of a Job: no request says why, so the client puts it together.
-func TestWish20WhyOfACluster(t *testing.T) {
+func TestWhyOfACluster(t *testing.T) {
 	now := time.Now()
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
@@ -70,5 +71,17 @@ func TestWish20WhyOfACluster(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), words) {
 			t.Errorf("%q is not in\n%s", words, &out)
 		}
+	}
+}
+
+// TestWhyOfAJobThatIsGone: the history has it.
+func TestWhyOfAJobThatIsGone(t *testing.T) {
+	said := whatHistoryHas(&history.Job{
+		Namespace: "ns", Name: "pi", Ended: metav1.Unix(1_800_000_000, 0), Result: history.Failed, Reason: "BackoffLimitExceeded",
+		ExitCodes: []history.ExitCode{{Code: 3, Count: 2}, {Code: 137, Count: 1}},
+	})
+	if want := "The history has one of this name, which ended at 2027-01-15T08:00:00Z: Failed (BackoffLimitExceeded), exit codes of its pods: " +
+		"3 (2x), 137 (1x). All that is left of it: jobctl report jobs/pi -n ns >job.html"; said != want {
+		t.Errorf("%q", said)
 	}
 }

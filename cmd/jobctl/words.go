@@ -6,12 +6,14 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/jobd/jobd/api/absent"
-	"github.com/jobd/jobd/submit"
+	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // words puts into jobd's words what kubectl says when a command fails: kubectl speaks of clusters and of custom resources,
@@ -22,12 +24,14 @@ type words struct {
 	errOut  io.Writer
 	// skipUnknown lets a command succeed if the only failures were kinds that jobd does not have.
 	skipUnknown bool
+	refused     refusedRequest
 	exit        func(int)
+	verb        string // the command that the arguments name
 }
 
 // fatal prints the message and ends the program, as kubectl does.
 func (w *words) fatal(message string, code int) {
-	message = w.translate(message)
+	message = printable.Text(w.translate(message)) // servers quote what others have written
 	if w.skipUnknown {
 		var rest []string
 		for line := range strings.Lines(message) {
@@ -52,9 +56,13 @@ var (
 	// unknownKind is what the resource builder says of a kind that discovery does not list.
 	unknownKind = regexp.MustCompile(`(?:error: )?resource mapping not found for name: "([^"]*)" namespace: "[^"]*" from "([^"]*)": ` +
 		`no matches for kind "([^"]*)" in version "([^"]*)"\nensure CRDs are installed first`)
-	// refusedKind is what the server says of a kind that is listed, but of which there can be none.
+	// refusedKind is what the server says of a kind that it lists, but does not let anybody create.
 	refusedKind = regexp.MustCompile(`Error from server \(MethodNotAllowed\): (?:error when \w+ "([^"]*)": )?` +
 		`((?:\w+ "[^"]*": )?` + doesNotHave + `[^\n]*)`)
+	// wholePatch is what the server says of a patch whose result is no object: all of it, which helps nobody.
+	wholePatch = regexp.MustCompile(`(?s)(patch: )Invalid value: ".*": `)
+	// ofDaemon is what cobra says of a command that the daemon has.
+	ofDaemon = regexp.MustCompile(`unknown command "(clean|db|debug|doctor|serve)" for "jobctl"`)
 	// remains are the brackets and commas of a list of errors in one line.
 	remains = regexp.MustCompile(`(?m)^(?:error: )?[\[\], ]*\n`)
 )
@@ -71,8 +79,21 @@ func (w *words) translate(message string) string {
 		}
 		return fmt.Sprintf("error: %s: %s", source(part[1]), part[2])
 	})
-	if help := submit.Mistyped(message); help != "" {
+	message = ofDaemon.ReplaceAllString(message, "${0}: it is one of jobd's own, on its machine: sudo jobd ${1}")
+	if help := submit.Mistyped(message, w.refused.sent()); help != "" {
+		message = strings.TrimRight(wholePatch.ReplaceAllString(message, "${1}"), "\n") + "\n" + help
+	} else if help := submit.NamespaceMissing(message); help != "" && w.refused.creates() {
 		message = strings.TrimRight(message, "\n") + "\n" + help
+	}
+	if strings.Contains(message, "yaml: control characters are not allowed") {
+		message = strings.TrimRight(message, "\n") + "\nA string of the object has a character that kubectl cannot write as YAML here: " + w.otherYAML()
+	}
+	if sent, refused := w.refused.credentials(); refused && unauthorized(message) {
+		message = strings.TrimRight(message, "\n") + "\n" + whyUnauthorized(sent, time.Now())
+	}
+	if strings.HasSuffix(strings.TrimSpace(message), "certificate signed by unknown authority") {
+		message = strings.TrimRight(message, "\n") + "\nThe certificate of the server is its own. Of jobd it is in the file that \"jobctl kubeconfig\" " +
+			"makes there (--kubeconfig FILE); --certificate-authority FILE takes it alone."
 	}
 	if w.cluster {
 		if strings.Contains(message, "context was not found for specified context: ") {
@@ -105,6 +126,17 @@ func (w *words) translate(message string) string {
 		message = "error: " + strings.TrimPrefix(message, "Unable to connect to the server: ")
 	}
 	return message
+}
+
+// otherYAML says how to see an object of which kubectl's command cannot write YAML.
+func (w *words) otherYAML() string {
+	switch w.verb {
+	case "diff":
+		return "compare what \"jobctl get -f FILE -o yaml\" and \"jobctl apply -f FILE --dry-run=server -o yaml\" write."
+	case "edit":
+		return "jobctl edit takes -o json."
+	}
+	return "jobctl get takes -o yaml."
 }
 
 func source(from string) string {

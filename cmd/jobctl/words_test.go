@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,26 +50,42 @@ func TestKindsThatAreNotServed(t *testing.T) {
 		says  []string
 	}{
 		{"apply", []string{"apply", "-f", file}, "", 1, []string{"configmap/settings created", "error: " + file + ": " + request, deployment, widget}},
-		{"apply again, and skip", []string{"apply", "--skip-unknown", "-f", file}, "", 0, []string{"configmap/settings unchanged", "skipped: " + file + ": " + request, deployment, widget}},
-		{"apply on the server", []string{"apply", "--server-side", "--force-conflicts", "--skip-unknown", "-f", file}, "", 0, []string{"configmap/settings serverside-applied", request, deployment, widget}},
+		{
+			"apply again, and skip", []string{"apply", "--skip-unknown", "-f", file}, "", 0,
+			[]string{"configmap/settings unchanged", "skipped: " + file + ": " + request, deployment, widget},
+		},
+		{
+			"apply on the server", []string{"apply", "--server-side", "--force-conflicts", "--skip-unknown", "-f", file}, "", 0,
+			[]string{"configmap/settings serverside-applied", request, deployment, widget},
+		},
 		{"from the standard input", []string{"apply", "-f", "-"}, mixed, 1, []string{"standard input: " + request, deployment}},
 		{"a single one", []string{"apply", "-f", only}, "", 1, []string{"error: " + only + ": " + request}},
 		{"a single one is skipped", []string{"apply", "--skip-unknown", "-f", only}, "", 0, []string{"skipped: " + only + ": " + request}},
-		{"another failure stays one", []string{"create", "--skip-unknown", "-f", file}, "", 1, []string{"skipped: ", request, deployment, `configmaps "settings" already exists`}},
+		{
+			"another failure stays one", []string{"create", "--skip-unknown", "-f", file}, "", 1,
+			[]string{"skipped: ", request, deployment, `configmaps "settings" already exists`},
+		},
 		{"an old version", []string{"apply", "-f", "-"}, `{"apiVersion":"batch/v1beta1","kind":"CronJob","metadata":{"name":"old"}}`, 1, []string{
 			`standard input: CronJob "old": there is no CronJob in batch/v1beta1: write apiVersion: batch/v1` + "\n"}},
-		{"an old version is not skipped", []string{"apply", "--skip-unknown", "-f", "-"}, `{"apiVersion":"rbac.authorization.k8s.io/v1beta1","kind":"Role","metadata":{"name":"old"}}`, 1, []string{
+		{"an old version is not skipped", []string{
+			"apply", "--skip-unknown", "-f", "-",
+		}, `{"apiVersion":"rbac.authorization.k8s.io/v1beta1","kind":"Role","metadata":{"name":"old"}}`, 1, []string{
 			"error: ", "write apiVersion: rbac.authorization.k8s.io/v1\n"}},
 		{"another's Job", []string{"apply", "-f", "-"}, `{"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","metadata":{"name":"v"}}`, 1, []string{
 			"jobd runs Jobs and does not have the kind Job (batch.volcano.sh)"}},
-		{"submit with an old version", []string{"submit", "-f", "-", "--detach"}, pi + "---\n" + `{"apiVersion":"rbac.authorization.k8s.io/v1beta1","kind":"Role","metadata":{"name":"old"}}`, 125, []string{
+		{"submit with an old version", []string{
+			"submit", "-f", "-", "--detach",
+		}, pi + "---\n" + `{"apiVersion":"rbac.authorization.k8s.io/v1beta1","kind":"Role","metadata":{"name":"old"}}`, 125, []string{
 			"Role old: there is no Role in rbac.authorization.k8s.io/v1beta1: write apiVersion: rbac.authorization.k8s.io/v1"}},
 		{"diff", []string{"diff", "-f", file}, "", 2, []string{"does not have the kind"}},
 		{"delete", []string{"delete", "-f", file}, "", 1, []string{`configmap "settings" deleted`, request, widget}},
 		{"submit with two namespaces", []string{"-n", "kube-system", "submit", "-f", "-", "--detach"},
 			strings.Replace(pi, "name: pi", "name: pi\n  namespace: default", 1), 1, []string{
 				"error: Job pi: its namespace is default in the file, and kube-system by --namespace"}},
-		{"submit", []string{"submit", "-f", "-", "--detach"}, pi + "---\n" + strings.SplitN(mixed, "---", 2)[0], 125, []string{"CertificateSigningRequest reader: jobd runs Jobs and does not have the kind CertificateSigningRequest"}},
+		{
+			"submit", []string{"submit", "-f", "-", "--detach"}, pi + "---\n" + strings.SplitN(mixed, "---", 2)[0], 125,
+			[]string{"CertificateSigningRequest reader: jobd runs Jobs and does not have the kind CertificateSigningRequest"},
+		},
 		{"create", []string{"create", "-f", file, "--skip-unknown"}, "", 0, []string{"configmap/settings created", deployment}},
 		{"delete, and skip", []string{"delete", "-f", file, "--skip-unknown"}, "", 0, []string{`configmap "settings" deleted`, request}},
 	} {
@@ -104,8 +121,14 @@ func TestWordsOfFailures(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"no daemon", []string{"--socket", away, "get", "jobs"}, 1, []string{"jobd does not answer on " + away, "systemctl start jobd", "jobd serve", "jobd run"}},
-		{"a context that does not exist", []string{"--kubeconfig", d.kubeconfig, "--context", "nosuch", "get", "jobs"}, 1, []string{"context: nosuch", "config get-contexts", "speaks to jobd"}},
+		{
+			"no daemon", []string{"--socket", away, "get", "jobs"}, 1,
+			[]string{"jobd does not answer on " + away, "systemctl start jobd", "jobd serve", "jobd run"},
+		},
+		{
+			"a context that does not exist", []string{"--kubeconfig", d.kubeconfig, "--context", "nosuch", "get", "jobs"}, 1,
+			[]string{"context: nosuch", "config get-contexts", "speaks to jobd"},
+		},
 		{"a path that the server does not have", []string{"get", "--raw", "/apis/batch/v1/nosuch"}, 1, []string{"jobctl version"}},
 		{"a resource that there is not", []string{"get", "widgets"}, 1, []string{"doesn't have a resource type"}},
 		{"scale", []string{"scale", "--replicas=3", "jobs/pi"}, 1, []string{"jobctl scale: jobd does not have Deployments", "spec.parallelism"}},
@@ -113,8 +136,32 @@ func TestWordsOfFailures(t *testing.T) {
 		{"rollout", []string{"rollout", "restart", "deploy/x"}, 1, []string{"does not have Deployments", "jobctl retry"}},
 		{"certificate", []string{"certificate", "approve", "x"}, 1, []string{"does not have CertificateSigningRequests"}},
 		{"expose", []string{"expose", "deployment", "web"}, 1, []string{"does not have Deployments"}},
+		{
+			"run as docker is", []string{"run", "busybox:1.36", "--", "ls", "-l"}, 1,
+			[]string{"jobctl submit --image busybox:1.36 -- ls -l", "jobctl run NAME --image busybox:1.36 -- ls -l"},
+		},
+		{"run with a terminal", []string{"run", "-it", "busybox:1.36", "sh"}, 1, []string{"jobctl run NAME --image busybox:1.36 -- sh"}},
+		{"run with a volume", []string{"run", "-v", ".:/d", "busybox:1.36"}, 1, []string{"-v says how much is logged", "jobctl submit --image IMAGE --volume"}},
+		{"submit with a volume", []string{"submit", "-v", ".:/d", "--image", "busybox:1.36"}, 1, []string{"-v says how much is logged", "--volume .:/d"}},
+		{
+			"submit with a terminal", []string{"submit", "-it", "--image", "busybox:1.36"}, 1,
+			[]string{"unknown shorthand flag: 'i' in -it", "jobctl run NAME -it --rm --image IMAGE"},
+		},
+		{"submit with a terminal, the other way round", []string{"submit", "-ti", "--image", "busybox:1.36"}, 1, []string{"jobctl exec -it POD"}},
+		{"submit to be removed", []string{"submit", "--rm", "--image", "busybox:1.36"}, 1, []string{"unknown flag: --rm", "--ttl"}},
+		{"submit with GPUs", []string{"submit", "--gpus", "all", "--image", "busybox:1.36"}, 1, []string{"unknown flag: --gpus", "nvidia.com/gpu"}},
+		{"submit with what nobody has", []string{"submit", "--gpusy", "--image", "busybox:1.36"}, 1, []string{"unknown flag: --gpusy"}},
+		{"submit an image", []string{"submit", "busybox:1.36", "ls", "/"}, 1, []string{"jobctl submit --image busybox:1.36 -- ls /"}},
+		{"submit a file", []string{"submit", "nosuch.yaml"}, 1, []string{"jobctl submit -f nosuch.yaml"}},
+		{
+			"submit a directory that is not there", []string{"submit", "--image", "busybox:1.36", "--volume", "/nosuch:/d"}, 1,
+			[]string{"/nosuch does not exist on this machine", "mkdir -p /nosuch"},
+		},
 		{"expose a pod", []string{"expose", "pod", "nosuch", "--port=80"}, 1, []string{`pods "nosuch" not found`}},
-		{"create deployment", []string{"create", "deployment", "web", "--image=x"}, 1, []string{"jobctl create deployment: jobd does not have Deployments", "jobctl submit"}},
+		{
+			"create deployment", []string{"create", "deployment", "web", "--image=x"}, 1,
+			[]string{"jobctl create deployment: jobd does not have Deployments", "jobctl submit"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out, code := d.jobctl(t, "", tc.args...)
@@ -149,6 +196,40 @@ func TestWordsOfACluster(t *testing.T) {
 	}
 }
 
+// TestWhatWasSentIsNamed: whichever command sends it, the field of a wrong value and the namespace that is missing are named, and
+// an object that is changed is not printed as a whole.
+func TestWhatWasSentIsNamed(t *testing.T) {
+	d := startDaemon(t)
+	if out, code := d.jobctl(t, pi, "apply", "-f", "-"); code != 0 {
+		t.Fatal(out)
+	}
+	amount := strings.Replace(pi, "containers:", "volumes: [{name: v, emptyDir: {sizeLimit: 64MB}}]\n      containers:", 1)
+	mistyped := strings.Replace(pi, "name: pi\n", "name: pi\n  labels: {a: 1}\n", 1)
+	for name, tc := range map[string]struct {
+		stdin string
+		args  []string
+		says  string
+	}{
+		"apply":                           {amount, []string{"apply", "-f", "-"}, `spec.template.spec.volumes[0].emptyDir.sizeLimit has "64MB"`},
+		"apply on the server":             {amount, []string{"apply", "--server-side", "--force-conflicts", "-f", "-"}, `sizeLimit has "64MB"`},
+		"replace":                         {amount, []string{"replace", "-f", "-"}, `sizeLimit has "64MB"`},
+		"submit":                          {amount, []string{"submit", "--replace", "-f", "-"}, `sizeLimit has "64MB"`},
+		"apply what is there":             {mistyped, []string{"apply", "-f", "-"}, "\nmetadata.labels takes text"},
+		"create in no namespace":          {pi, []string{"create", "-n", "team", "-f", "-"}, "jobctl create namespace team"},
+		"apply in no namespace":           {pi, []string{"apply", "-n", "team", "-f", "-"}, "jobctl create namespace team"},
+		"apply in none, on the server":    {pi, []string{"apply", "--server-side", "-n", "team", "-f", "-"}, "jobctl create namespace team"},
+		"submit in no namespace":          {pi, []string{"submit", "-n", "team", "-f", "-"}, "jobctl create namespace team"},
+		"create in none of a jobd by TLS": {pi, []string{"--kubeconfig", d.kubeconfig, "create", "-n", "team", "-f", "-"}, "jobctl create namespace team"},
+	} {
+		if out, code := d.jobctl(t, tc.stdin, tc.args...); code == 0 || !strings.Contains(out, tc.says) || strings.Contains(out, "map[") {
+			t.Errorf("%s: %d\n%s", name, code, out)
+		}
+	}
+	if out, _ := d.jobctl(t, "", "get", "namespace", "team"); strings.Contains(out, "create namespace") {
+		t.Errorf("who looks for a namespace is told to create it: %s", out)
+	}
+}
+
 // TestAValueOfTheWrongType sees the line that helps come with each command that sends a manifest.
 func TestAValueOfTheWrongType(t *testing.T) {
 	d := startDaemon(t)
@@ -158,8 +239,20 @@ func TestAValueOfTheWrongType(t *testing.T) {
 		{"submit", "-f", "-"}, {"--kubeconfig", d.kubeconfig, "apply", "-f", "-"},
 	} {
 		out, code := d.jobctl(t, mistyped, args...)
-		if code == 0 || strings.Count(out, "annotations") < 2 || !strings.Contains(out, "\nmetadata.annotations") || !strings.Contains(out, "put quotes around") {
+		if code == 0 || strings.Count(out, "annotations") < 2 || !strings.Contains(out, "\nmetadata.annotations") ||
+			!strings.Contains(out, "put quotes around") {
 			t.Errorf("%v: %d\n%s", args, code, out)
 		}
+	}
+}
+
+// What others have written, and a server quotes, does not act on the terminal of whoever reads why a command failed.
+func TestErrorsArePrintable(t *testing.T) {
+	var said bytes.Buffer
+	w := newWords(&said)
+	w.exit = func(int) {}
+	w.fatal("error: pull x: the registry answers\n\t\x1b]0;title\x07\u009b2J\u202egnp.exe", 1)
+	if want := "error: pull x: the registry answers\n\t\uFFFD]0;title\uFFFD\uFFFD2J\uFFFDgnp.exe\n"; said.String() != want {
+		t.Errorf("got %q, want %q", said.String(), want)
 	}
 }

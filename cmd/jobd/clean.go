@@ -53,7 +53,7 @@ there are volumes, --purge asks before it removes them; where nobody can be aske
 			return maintenance.Clean(cmd.Context(), settings, nil)
 		},
 	}
-	addDirs(cmd.Flags(), &settings)
+	settings.AddDirs(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "the file that serve has, for its root and state")
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove the root too: database, images, logs, volumes")
 	cmd.Flags().BoolVar(&yes, "yes", false, "with --purge: do not ask before volumes are removed")

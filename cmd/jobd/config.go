@@ -23,8 +23,12 @@ remove the # in front of those that you change.`,
 
 // structured are the settings that have more in a file than a flag can say: an example of each, without its first line.
 var structured = map[string]string{
-	"runtime-handlers":     "runtime-handlers:\n  runsc: {path: /usr/local/bin/runsc, args: [--platform=systrap]}\n",
-	"pod-security-enforce": "pod-security:\n  defaults: {enforce: privileged, audit: privileged, warn: privileged}\n  exemptions: {usernames: [], runtimeClasses: [], namespaces: []}\n",
+	"runtime-handlers": "runtime-handlers:\n  runsc: {path: /usr/local/bin/runsc, args: [--platform=systrap]}\n",
+	"notify-receivers": "notify-receivers:\n  ops: {webhook: {url: \"https://hooks.example.com/jobd\", secret-file: /etc/jobd/ops.token}}\n" +
+		"  admin: {mail: {to: [root]}}\n  pager: {command: {args: [/usr/local/bin/page]}, namespaces: [default]}\n" +
+		"  watch: {healthcheck: {url-file: /etc/jobd/healthcheck.url}}\n",
+	"pod-security-enforce": "pod-security:\n  defaults: {enforce: privileged, audit: privileged, warn: privileged}\n  exemptions: " +
+		"{usernames: [], runtimeClasses: [], namespaces: []}\n",
 }
 
 // writeConfig writes the settings of serve as a commented YAML file, in the order of their flags.

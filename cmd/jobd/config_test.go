@@ -39,6 +39,10 @@ func TestConfig(t *testing.T) {
 	if settings.RuntimeHandlers["runsc"].Path == "" {
 		t.Error("the example of runtime-handlers is not read")
 	}
+	if settings.NotifyReceivers["ops"] == nil {
+		t.Error("the example of notify-receivers is not read")
+	}
+	settings.NotifyReceivers = nil
 	settings.RuntimeHandlers, settings.PodSecurity = nil, config.Default().PodSecurity
 	want := config.Default()
 	if err := want.Complete(); err != nil {

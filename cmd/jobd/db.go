@@ -10,6 +10,7 @@ import (
 
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/maintenance"
+	"github.com/jobd/jobd/internal/printable"
 )
 
 func newDBCommand() *cobra.Command {
@@ -23,7 +24,7 @@ func newDBCommand() *cobra.Command {
 			return readConfig(file, &settings, cmd.Flags(), "root", "state", "socket")
 		},
 	}
-	addDirs(db.PersistentFlags(), &settings)
+	settings.AddDirs(db.PersistentFlags())
 	db.PersistentFlags().StringVar(&settings.Socket, "socket", settings.Socket,
 		"socket of a daemon that runs (STATE/jobd.sock)")
 	db.PersistentFlags().StringVar(&file, "config", "", "the file that serve has, for its root, state and socket")
@@ -32,9 +33,17 @@ func newDBCommand() *cobra.Command {
 			Use:   "check",
 			Short: "Verify that the database is sound",
 			Args:  cobra.NoArgs,
+			Long: `Verify that the database is sound: its pages, its records and its objects.
+
+Objects that could not be created as they are now are named on the standard error. They may be from an older version, but
+check a database that somebody else has given you before you start jobd with it: whoever writes that file is root.`,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				if err := maintenance.Check(cmd.Context(), settings); err != nil {
+				refused, err := maintenance.Check(cmd.Context(), settings)
+				if err != nil {
 					return err
+				}
+				for _, object := range refused {
+					fmt.Fprintln(cmd.ErrOrStderr(), "would be refused now, but is worked with:", printable.Line(object))
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), "sound")
 				return nil
@@ -47,7 +56,16 @@ func newDBCommand() *cobra.Command {
 			Long: `Write a copy of the database to a file that does not exist yet.
 
 A running daemon keeps working meanwhile. To restore a copy, stop jobd and put it in the place of ROOT/jobd.db.`,
-			RunE: func(cmd *cobra.Command, args []string) error { return backup(cmd.Context(), settings, args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error {
+				if err := backup(cmd.Context(), settings, args[0]); err != nil {
+					return err
+				}
+				info, err := os.Stat(args[0])
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, %d bytes\n", args[0], info.Size())
+				}
+				return err
+			},
 		},
 		&cobra.Command{
 			Use:   "compact",

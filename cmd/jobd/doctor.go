@@ -47,7 +47,7 @@ meanwhile. The exit code is 1 if jobd cannot run containers here.`,
 			return nil
 		},
 	}
-	addDirs(cmd.Flags(), &settings)
+	settings.AddDirs(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "the file that serve has")
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json, for programs")
 	return cmd

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/jobd/jobd/cmd/internal/manual"
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // version is stamped by the Makefile.
@@ -27,7 +28,7 @@ func main() {
 		if code := exitError(0); errors.As(err, &code) {
 			os.Exit(int(code))
 		}
-		fmt.Fprintln(os.Stderr, "jobd:", err)
+		fmt.Fprintln(os.Stderr, "jobd:", printable.Text(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -43,7 +44,10 @@ func newCommand() *cobra.Command {
 		RunE:          help,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServeCommand(), newRunCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newDoctorCommand(), newVersionCommand(), manual.Command("8"))
+	root.AddCommand(
+		newServeCommand(), newRunCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newDoctorCommand(),
+		newDebugCommand(), newVersionCommand(), manual.Command("8"),
+	)
 	return root
 }
 

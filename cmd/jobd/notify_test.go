@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,5 +29,41 @@ func TestSystemdIsTold(t *testing.T) {
 	}
 	if err := systemd()("READY=1"); err != nil {
 		t.Errorf("without systemd: %v", err)
+	}
+}
+
+func TestSystemdsWatchdog(t *testing.T) {
+	for _, c := range []struct {
+		period, pid string
+		calls, told int // 0, 0: systemd does not ask
+	}{
+		{"", "", 0, 0}, {"0", "", 0, 0}, {"soon", "", 0, 0}, {"1000000", "1", 0, 0},
+		{"600000000", "", 3, 1},
+		{"600000000", fmt.Sprint(os.Getpid()), 3, 1},
+	} {
+		t.Setenv("WATCHDOG_USEC", c.period)
+		t.Setenv("WATCHDOG_PID", c.pid)
+		told := 0
+		alive := systemdWatchdog(func(state string) error {
+			if told++; state != "WATCHDOG=1" {
+				t.Errorf("it is told %q", state)
+			}
+			return nil
+		})
+		if (alive != nil) != (c.calls > 0) {
+			t.Errorf("%+v: asks: %v", c, alive != nil)
+			continue
+		}
+		for range c.calls {
+			alive()
+		}
+		if told != c.told {
+			t.Errorf("%+v: told %d times", c, told)
+		}
+		for _, name := range []string{"WATCHDOG_USEC", "WATCHDOG_PID"} {
+			if value, ok := os.LookupEnv(name); ok {
+				t.Errorf("%s is still %q for the programs that are run", name, value)
+			}
+		}
 	}
 }

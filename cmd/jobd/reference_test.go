@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/jobd/jobd/cmd/internal/manual"
+	"github.com/jobd/jobd/cmd/internal/reference"
 )
 
 var update = flag.Bool("update", false, "write docs/jobd-flags.md")
@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write docs/jobd-flags.md")
 func TestReferenceIsUpToDate(t *testing.T) {
 	const file = "../../docs/jobd-flags.md"
 	root := newCommand()
-	page := manual.Reference(root, func(c *cobra.Command) bool {
+	page := reference.Page(root, func(c *cobra.Command) bool {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Hidden {
 				t.Errorf("%s --%s is hidden", c.CommandPath(), f.Name)

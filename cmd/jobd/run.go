@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/jobd/jobd/cmd/internal/progress"
+	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/daemon"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/ephemeral"
-	"github.com/jobd/jobd/submit"
-	"github.com/jobd/jobd/submit/progress"
 )
 
 // run is one `jobd run`.
@@ -62,6 +62,7 @@ refused, its image cannot be had, jobd could not start, or its logs could not be
   jobd run -f tests.yaml --junit results.xml --summary-json summary.json`,
 		DisableFlagsInUseLine: true,
 	}
+	submit.Habits(cmd)
 	flags := cmd.Flags()
 	r.AddSubmitFlags(flags)
 	r.AddFollowFlags(flags, submit.OnStartErrorFail)
@@ -80,7 +81,7 @@ refused, its image cannot be had, jobd could not start, or its logs could not be
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.in, r.out, r.errOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 		if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
-			return fmt.Errorf("unexpected argument %q: the command of the container follows --", args[0])
+			return submit.Unexpected("jobd run", args)
 		}
 		if sweep {
 			return ephemeral.Sweep(cmd.Context(), ephemeral.DefaultDirs(), slog.New(slog.DiscardHandler))
@@ -90,9 +91,14 @@ refused, its image cannot be had, jobd could not start, or its logs could not be
 				return err
 			}
 		}
+		r.settings.Manifests = config.ManifestsNone // this is one Job
+		r.Here = true
 		m, err := r.Manifests(flags, args, r.in)
 		if err != nil {
 			return err
+		}
+		if m.AutoMemory {
+			return errors.New("--memory auto: jobd run keeps no history: give an amount, such as --memory 4Gi")
 		}
 		return exitError(r.run(m))
 	}

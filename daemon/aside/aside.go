@@ -1,8 +1,9 @@
-// Package aside keeps which objects the control loop leaves alone, because it hung while it was at work on them: otherwise
-// the next start would hang at the same place.
+// Package aside remembers which objects the control loop leaves alone because it hung while it worked on them. Otherwise it
+// would hang on them again after the next start. When it has hung on several objects of one owner, all of these are.
 //
 // Hangs come in from the watchdog, and changes of objects from the loop. Answers whether a concern of the loop may work on
-// an object go out. What is known is a small file of the root, since the database is what hangs; no other file is touched.
+// an object go out. They are kept in a small file in the root directory, since the database may be what hangs; no other
+// file is touched.
 package aside
 
 import (
@@ -16,8 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jobd/jobd/atomicfile"
-	"github.com/jobd/jobd/smallfile"
+	"github.com/jobd/jobd/internal/files"
 )
 
 // List is what is set aside. It is safe for concurrent use; a nil List is empty.
@@ -28,12 +28,13 @@ type List struct {
 
 	mu      sync.Mutex
 	entries []Entry
+	byKey   map[string][]Entry // the same
 }
 
 // Open reads the file, if there is one. version is that of this jobd. After an error the List is good, and empty.
 func Open(path, version string) (*List, error) {
 	l := &List{path: path, version: version}
-	content, err := smallfile.Read(path)
+	content, err := files.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
@@ -44,7 +45,7 @@ func Open(path, version string) (*List, error) {
 		l.entries = nil
 		return l, fmt.Errorf("objects that were set aside: %s: %w", path, err)
 	}
-	l.some.Store(len(l.entries) > 0)
+	l.index()
 	return l, nil
 }
 
@@ -58,8 +59,12 @@ func (l *List) Begin(stored Stored, now time.Time) ([]Entry, error) {
 	if l == nil || !l.some.Load() {
 		return nil, nil
 	}
-	err := l.change(func(entries []Entry) []Entry { return begin(entries, stored, l.version, now) })
-	return l.Entries(), err
+	var failed error
+	err := l.change(func(entries []Entry) (held []Entry) {
+		held, failed = withOwners(begin(entries, stored, l.version, now), stored, l.version)
+		return held
+	})
+	return l.Entries(), errors.Join(err, failed)
 }
 
 // Knows reports whether changes of an object are to be taken in.
@@ -69,7 +74,7 @@ func (l *List) Knows(key string) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.entries, func(e Entry) bool { return e.Key == key })
+	return len(l.byKey[key]) > 0
 }
 
 // Arrived takes in a change, which may not be durable yet, before the loop is at work on it: it may be the one that the loop
@@ -84,18 +89,29 @@ func (l *List) Arrived(c Change) error {
 	return l.change(func([]Entry) []Entry { return now })
 }
 
-// Changed takes in that somebody else than the loop has changed an object, and reports whether the object was set aside and
-// is not any more: then the records of the loop are to be made anew.
-func (l *List) Changed(c Change) (released bool, err error) {
+// Changed takes in that somebody else than the loop has changed objects, and returns the keys of those that were set aside and
+// are not any more: then the records of the loop are to be made anew.
+func (l *List) Changed(changes []Change) (released []string, err error) {
 	if l == nil || !l.some.Load() {
-		return false, nil
+		return nil, nil
 	}
-	var touched bool
 	l.mu.Lock()
-	now, touched, released := changed(l.entries, c)
+	now, any := l.entries, false
+	for _, c := range changes {
+		if len(l.byKey[c.Key]) == 0 {
+			continue
+		}
+		next, touched, free := changed(now, c)
+		if touched {
+			now, any = next, true
+		}
+		if free {
+			released = append(released, c.Key)
+		}
+	}
 	l.mu.Unlock()
-	if !touched {
-		return false, nil
+	if !any {
+		return nil, nil
 	}
 	return released, l.change(func([]Entry) []Entry { return now })
 }
@@ -118,15 +134,24 @@ func (l *List) change(by func([]Entry) []Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries = by(slices.Clone(l.entries))
-	l.some.Store(len(l.entries) > 0)
+	l.index()
 	if len(l.entries) == 0 {
 		return os.RemoveAll(l.path)
 	}
 	content, err := json.MarshalIndent(l.entries, "", "  ")
 	if err == nil {
-		err = atomicfile.WriteDurable(l.path, append(content, '\n'), 0o600)
+		err = files.ReplaceDurably(l.path, append(content, '\n'), 0o600)
 	}
 	return err
+}
+
+// index notes what is asked of the entries often: there may be some thousands, if they are the pods of a Job.
+func (l *List) index() {
+	l.some.Store(len(l.entries) > 0)
+	l.byKey = make(map[string][]Entry, len(l.entries))
+	for _, e := range l.entries {
+		l.byKey[e.Key] = append(l.byKey[e.Key], e)
+	}
 }
 
 // Has reports whether a concern of the loop has to leave an object alone.
@@ -136,7 +161,7 @@ func (l *List) Has(concern, key string) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.entries, func(e Entry) bool { return e.Active() && e.Key == key && e.of(concern) })
+	return slices.ContainsFunc(l.byKey[key], func(e Entry) bool { return e.Active() && e.of(concern) })
 }
 
 // Entries returns what is set aside now.

@@ -1,9 +1,12 @@
 package aside
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -11,6 +14,28 @@ import (
 type stored map[string]string
 
 func (s stored) UID(key string) (string, bool) { uid, ok := s[key]; return uid, ok }
+
+// Controller takes the object whose name is the beginning of another's for what controls that.
+func (s stored) Controller(key, resource string) (Object, error) {
+	parts := strings.Split(key, "/")
+	name := parts[2][:max(0, strings.LastIndexByte(parts[2], '-'))]
+	by := resource + "/" + parts[1] + "/" + name
+	if uid, ok := s[by]; ok {
+		return Object{by, uid}, nil
+	}
+	return Object{}, nil
+}
+
+func (s stored) Controlled(by Object, resource string) (controlled []Object, err error) {
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if strings.HasPrefix(key, resource+"/") {
+			if o, _ := s.Controller(key, strings.Split(by.Key, "/")[0]); o == by {
+				controlled = append(controlled, Object{key, s[key]})
+			}
+		}
+	}
+	return controlled, nil
+}
 
 var start = time.Unix(1000, 0)
 
@@ -64,11 +89,11 @@ func (s *story) changes(c Change) bool {
 			s.t.Fatal(err)
 		}
 	}
-	released, err := s.list.Changed(c)
+	released, err := s.list.Changed([]Change{c})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return released
+	return len(released) > 0
 }
 
 func (s *story) aside(concern, key string, want bool) {
@@ -76,6 +101,17 @@ func (s *story) aside(concern, key string, want bool) {
 	if got := s.list.Has(concern, key); got != want {
 		s.t.Errorf("%s is set aside from %s: %t, want %t", key, concern, got, want)
 	}
+}
+
+func (s *story) entry(key string) Entry {
+	s.t.Helper()
+	for _, e := range s.list.Entries() {
+		if e.Key == key {
+			return e
+		}
+	}
+	s.t.Errorf("%s is not set aside", key)
+	return Entry{}
 }
 
 func TestSetAside(t *testing.T) {
@@ -237,7 +273,7 @@ func TestTold(t *testing.T) {
 
 func TestNothing(t *testing.T) {
 	var none *List
-	if released, err := none.Changed(Change{Key: job}); released || err != nil || none.Has("jobs", job) || none.Entries() != nil {
+	if released, err := none.Changed([]Change{{Key: job}}); released != nil || err != nil || none.Has("jobs", job) || none.Entries() != nil {
 		t.Error("a List that is nil is not empty")
 	}
 	s := newStory(t)

@@ -24,7 +24,11 @@ type Entry struct {
 	Key string `json:"key"`
 	// UID is the object's, empty while that is not known: the store could not be read when it hung.
 	UID string `json:"uid,omitempty"`
-	// Hangs counts how often it has hung this Version of jobd, At is the last time.
+	// Owner is the key of the object that controls it, if that was set aside for what it controls, see owners.
+	Owner string `json:"owner,omitempty"`
+	// For is the resource of what it controls, if it was set aside for those.
+	For string `json:"for,omitempty"`
+	// Hangs counts how often it has hung this Version of jobd, At is the last time. It is 0 if only others of its Owner have.
 	Hangs   int       `json:"hangs"`
 	Version string    `json:"version"`
 	At      time.Time `json:"at"`
@@ -46,12 +50,25 @@ func (e Entry) Final() bool { return e.Hangs >= maxHangs }
 
 // Message says in a sentence what was done and what to do.
 func (e Entry) Message() string {
-	if e.Final() {
-		return fmt.Sprintf("jobd has hung %d times while it was at work on it (%s), and leaves it alone until it is deleted or there is another version of jobd",
-			e.Hangs, e.Concern)
+	what := fmt.Sprintf("it (%s)", e.Concern)
+	if e.For != "" {
+		what = fmt.Sprintf("several of its %ss", kinds[e.For])
 	}
-	return fmt.Sprintf("jobd hung while it was at work on it (%s), and leaves it alone until it is changed", e.Concern)
+	switch {
+	case e.with():
+		owner := kinds[resourceOf(e.Owner)] + " " + e.Owner[strings.LastIndexByte(e.Owner, '/')+1:]
+		return fmt.Sprintf("jobd broke down while it was at work on several other %ss of %s (%s), and leaves it alone until it or %s is changed",
+			kinds[resourceOf(e.Key)], owner, e.Concern, owner)
+	case e.Final():
+		return fmt.Sprintf("jobd has broken down %d times while it was at work on %s, and leaves it alone until it is deleted or "+
+			"there is another version of jobd",
+			e.Hangs, what)
+	}
+	return fmt.Sprintf("jobd broke down while it was at work on %s, and leaves it alone until it is changed", what)
 }
+
+// with reports whether only others of its owner have hung jobd.
+func (e Entry) with() bool { return e.Hangs == 0 && e.Owner != "" }
 
 func (e Entry) of(concern string) bool { return e.Concern == concern || e.Concern == all }
 
@@ -78,7 +95,14 @@ type Change struct {
 type Stored interface {
 	// UID returns the UID of a stored object, and whether there is one.
 	UID(key string) (uid string, ok bool)
+	// Controller returns the stored object of a resource that controls the one at a key; none if the key is empty.
+	Controller(key, resource string) (Object, error)
+	// Controlled returns the stored objects of a resource that an object controls.
+	Controlled(by Object, resource string) ([]Object, error)
 }
+
+// Object is a stored object.
+type Object struct{ Key, UID string }
 
 // after returns the entries after a hang. If it has hung again on an object that its concern leaves alone, another concern
 // was at work on it, and from now on all leave it alone.
@@ -96,7 +120,7 @@ func after(entries []Entry, h Hang, version string) []Entry {
 	}
 	e.Hangs, e.Version, e.At = e.Hangs+1, version, h.At
 	e.Pending = h.Unstored && !e.Released && e.UID == "" && !e.Pending // the second time it is not waited for
-	e.Released, e.Told = false, false
+	e.Released, e.Told, e.Owner, e.For = false, false, "", ""
 	return entries
 }
 
@@ -121,8 +145,11 @@ func begin(entries []Entry, stored Stored, version string, now time.Time) (held 
 		case !ok && now.Sub(e.At) > pendingTime:
 			continue
 		}
+		if e.Version != version && e.with() {
+			continue
+		}
 		if e.Version != version {
-			e.Released, e.Version, e.Hangs = true, version, 0 // it may be mended
+			e.Released, e.Version, e.Hangs, e.Owner, e.For = true, version, 0, "", "" // it may be mended
 		}
 		if !slices.ContainsFunc(held, e.same) {
 			held = append(held, e)
@@ -136,6 +163,14 @@ func begin(entries []Entry, stored Stored, version string, now time.Time) (held 
 var parents = map[string]Entry{
 	"pods":       {Key: "jobs.batch", Concern: "jobs"},
 	"jobs.batch": {Key: "cronjobs.batch", Concern: "cronJobs"},
+}
+
+// kinds are how people call an object of a resource.
+var kinds = map[string]string{"pods": "pod", "jobs.batch": "Job", "cronjobs.batch": "CronJob"}
+
+func resourceOf(key string) string {
+	resource, _, _ := strings.Cut(key, "/")
+	return resource
 }
 
 // parentOf returns an entry for what the loop has made an object for that was never stored: it would make another one, which
@@ -194,6 +229,9 @@ func changed(entries []Entry, c Change) (now []Entry, touched, released bool) {
 			e.Released = true
 		}
 		now = append(now, e)
+	}
+	if released {
+		now = releaseOwned(now, c.Key)
 	}
 	return now, touched, released
 }

@@ -2,7 +2,8 @@
 //
 // In come objects, events, and what the controllers know beside them (World). Out goes an Explanation of api/why.
 // Everything here is a pure function of that, so the same functions explain what the daemon decides by, and what can be
-// seen of a real cluster through its API. A new cause is one new function and one line in a list.
+// seen of a real cluster through its API. A new cause is one new function and one line in a list, once
+// World knows what it follows from (CONTRIBUTING: "Add a cause to why").
 package causes
 
 import (
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/forecast"
+	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -39,16 +44,28 @@ type World struct {
 	// Disk is why the machine takes no pods for want of disk; nil if it does take some.
 	Disk *DiskPressure
 
+	// TTL is that of Jobs that have none.
+	TTL job.TTL
+
 	// Claims are the claims that pods wait for.
 	Claims map[types.UID]ClaimWait
 	// Rooms are what waiting pods wait for. Of the pods of a Job there may be only the first in the queue.
 	Rooms map[types.UID]node.Room
-	// Holders are the pods on the node that hold what others wait for. Those that the client may not see are missing.
+	// Holders are the pods on the node that hold what others wait for, and the one for which room is kept. Those that the client may not
+	// see are missing.
 	Holders map[types.UID]Holder
 	// Launchings are launches that have failed, by pod.
 	Launchings map[types.UID][]pod.Launching
 	// Standing is what decisions about the Job depend on; nil if it has ended.
 	Standing *job.Standing
+	// Forecast is when the Job is expected to start and to end; nil if nobody was asked.
+	Forecast *forecast.Forecast
+	// Dependents are those for which the deletion of the object waits.
+	Dependents Dependents
+	// Needs are the Jobs for which the Job waits, and how they stand.
+	Needs []hold.Need
+	// Group is what the Job waits for that has no place in its concurrency group; nil if it does not.
+	Group *hold.Wait
 	// ScheduledSince is since when the schedule of the CronJob is what it is; zero for always.
 	ScheduledSince time.Time
 
@@ -60,6 +77,8 @@ type World struct {
 	// Peak returns the most memory, in bytes, that a container had which the kernel has killed for want of it; 0 if that is
 	// not known.
 	Peak func(p *corev1.Pod, container string) int64
+	// Past returns what the former runs of a Job have used; nil if there is no history.
+	Past func(j *batchv1.Job) history.Runs
 	// Log returns the last lines that a container has written, of its last attempt or the one before.
 	Log func(p *corev1.Pod, container string, previous bool) []string
 }
@@ -101,6 +120,9 @@ var jobCauses = []jobCause{
 	jobAttempts,
 	jobTerminating,
 	jobSuspended,
+	jobPaused,
+	jobAfter,
+	jobGroup,
 	jobRefused,
 	jobBackoff,
 	jobHeldIndexes,
@@ -108,8 +130,9 @@ var jobCauses = []jobCause{
 	jobWaiting,
 	jobFailures,
 	jobRunning,
-	jobBudget,
+	failuresLeft,
 	jobDeadline,
+	jobSignaled,
 	jobSuccessRules,
 	jobTTL,
 }
@@ -122,12 +145,15 @@ var podCauses = []podCause{
 	podTerminating,
 	podElsewhere,
 	podGated,
+	podPaused,
 	podClaim,
 	podRoom,
+	podRightSize,
 	podUnscheduled,
 	podDisrupted,
 	podRejected,
 	podDeadline,
+	podSignaled,
 	podReferences,
 	podClaims,
 	podSetUp,
@@ -146,8 +172,10 @@ type cronJobCause func(*cronJobView) []why.Cause
 
 // cronJobCauses are in the order in which they are told.
 var cronJobCauses = []cronJobCause{
+	cronJobTerminating,
 	cronJobSuspended,
 	cronJobSchedule,
+	cronJobOverdue,
 	cronJobAhead,
 	cronJobMissed,
 	cronJobRefused,
@@ -160,7 +188,12 @@ func Job(w World, j *batchv1.Job, pods []*corev1.Pod) *why.Explanation {
 	v := &jobView{World: w, job: j, pods: pods, end: batch.End(&j.Status)}
 	all := gather(jobCauses, v)
 	state, message := v.state(why.Reason(all))
-	return w.explain("Job", j, state, message, all)
+	if w.Forecast != nil && w.Forecast.Ends != nil {
+		message += " Its end is " + w.Forecast.Ends.Brief(w.Now) + "."
+	}
+	e := w.explain("Job", j, state, message, all)
+	e.Forecast = w.Forecast
+	return e
 }
 
 // Pod explains a pod. j is the Job that controls it, nil for none.
@@ -198,7 +231,7 @@ func (w *World) explain(kind string, obj metav1.Object, state, message string, c
 // SetAside explains an object that the daemon leaves alone, for the reason that the message says. Nothing else is looked at:
 // what the daemon has hung on may hang here as well. final says that no change of the object is enough to end that.
 func SetAside(w World, kind string, obj metav1.Object, message string, final bool) *why.Explanation {
-	c := why.Cause{Type: "SetAside", Message: sentence(message)}
+	c := why.Cause{Type: "SetAside", Message: sentence(message), Brief: "set aside, since jobd has broken down on it"}
 	if !final {
 		c.Help = []string{fmt.Sprintf("jobctl annotate %ss/%s%s --overwrite try-again=\"$(date)\"",
 			strings.ToLower(kind), obj.GetName(), inNamespace(obj.GetNamespace()))}
@@ -275,7 +308,7 @@ func manager(obj metav1.Object, path ...string) (name string, when time.Time) {
 // sentence returns a message as a sentence of its own.
 func sentence(s string) string {
 	s = strings.TrimSpace(s)
-	if s == "" || strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
+	if last, _ := utf8.DecodeLastRuneInString(s); s == "" || strings.ContainsRune(".!?…", last) {
 		return s
 	}
 	return s + "."
@@ -311,6 +344,6 @@ var lacksAccount = regexp.MustCompile(`error looking up service account [^/ ]+/(
 // silent returns the world without what takes time to find out.
 func (w *World) silent() World {
 	quiet := *w
-	quiet.Log, quiet.Peak = nil, nil
+	quiet.Log, quiet.Peak, quiet.Past = nil, nil, nil
 	return quiet
 }

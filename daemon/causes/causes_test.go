@@ -1,9 +1,11 @@
 package causes
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -77,13 +79,18 @@ func TestWhyAJobIsInItsState(t *testing.T) {
 				}
 			}), World{}, []*corev1.Pod{failedPod(1, "Error")}, "Waiting", "AttemptFailed", "Attempt 1 failed (BackoffLimitExceeded)", "PodFailed",
 		},
-		"it is suspended": {newJob(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }), World{}, nil, "Suspended", "Suspended", "jobctl resume jobs/j -n n", "BackOff"},
+		"it is suspended": {
+			newJob(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }), World{}, nil, "Suspended", "Suspended",
+			"jobctl resume jobs/j -n n", "BackOff",
+		},
 		"it waits for a back-off": {
 			newJob(func(*batchv1.Job) {}), World{Standing: &job.Standing{Failures: 1, Failed: 1, Until: now.Add(time.Minute), Delay: time.Minute}}, nil,
 			"Waiting", "BackOff", "failure 1 since the last success", "",
 		},
 		"the back-off is over": {
-			newJob(func(*batchv1.Job) {}), World{Standing: &job.Standing{Failures: 1, Failed: 1, Until: now}}, nil, "Waiting", "FailuresLeft", "it survives 5 more", "BackOff",
+			newJob(func(*batchv1.Job) {}), World{
+				Standing: &job.Standing{Failures: 1, Failed: 1, Until: now},
+			}, nil, "Waiting", "FailuresLeft", "it survives 5 more", "BackOff",
 		},
 		"another manages it": {newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("a.b/c") }), World{}, nil, "Waiting", "ManagedElsewhere", "a.b/c", ""},
 		"it is deleted": {
@@ -117,6 +124,64 @@ func TestWhyAJobIsInItsState(t *testing.T) {
 			look(said.Causes)
 			if !found || said.State != tc.state {
 				t.Errorf("%s, want %s with %s: %s; it says\n%s", said.State, tc.state, tc.cause, tc.words, strings.Join(told, "\n"))
+			}
+		})
+	}
+}
+
+// TestWhatIsAdvisedToRetryWith: flags that most failures need, and for each cause those that it needs.
+func TestWhatIsAdvisedToRetryWith(t *testing.T) {
+	const backoff = "BackoffLimitExceeded"
+	unlimited := failedPod(137, "OOMKilled")
+	unlimited.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	initial := failedPod(137, "OOMKilled")
+	initial.Spec.InitContainers = []corev1.Container{initial.Spec.Containers[0]}
+	initial.Spec.InitContainers[0].Name = "i"
+	initial.Status.InitContainerStatuses = initial.Status.ContainerStatuses
+	initial.Status.InitContainerStatuses[0].Name, initial.Status.ContainerStatuses = "i", nil
+	memory, plain := failedPod(137, "OOMKilled"), failedPod(1, "Error")
+	late := failedPod(137, "Error")
+	late.Status.Reason = "DeadlineExceeded"
+	for name, tc := range map[string]struct {
+		reason string
+		pods   []*corev1.Pod
+		retry  string   // what is advised for the Job, behind its name
+		causes []string // what is advised for some failures
+	}{
+		"nothing helps":               {backoff, []*corev1.Pod{plain}, "", nil},
+		"memory":                      {backoff, []*corev1.Pod{memory}, " --memory 2x", nil},
+		"memory of an init container": {backoff, []*corev1.Pod{initial}, " --memory 2x -c i", nil},
+		"memory without a limit":      {backoff, []*corev1.Pod{unlimited}, "", nil},
+		"time":                        {"FailedIndexes", []*corev1.Pod{late}, " --pod-deadline 2x", nil},
+		"time of the Job":             {"DeadlineExceeded", nil, " --deadline 2x", nil},
+		"time of the Job, and memory": {"DeadlineExceeded", []*corev1.Pod{memory}, " --deadline 2x --memory 2x", nil},
+		"each half of them":           {"FailedIndexes", []*corev1.Pod{late, memory}, " --memory 2x --pod-deadline 2x", nil},
+		"most would only be repeated": {"FailedIndexes", []*corev1.Pod{plain, plain, memory}, "", []string{" --memory 2x"}},
+		"a few of many": {
+			"FailedIndexes", []*corev1.Pod{plain, plain, plain, memory, late}, "", []string{" --memory 2x", " --pod-deadline 2x"},
+		},
+		"one of many is something else": {"FailedIndexes", []*corev1.Pod{memory, memory, plain}, " --memory 2x", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(func(j *batchv1.Job) {
+				j.Status.Conditions = ends(batchv1.JobFailed, tc.reason)
+				j.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
+			})
+			said := Job(World{Now: now, Source: why.FromRecords, Log: func(*corev1.Pod, string, bool) []string { return nil }}, j, tc.pods)
+			var first string
+			var others []string
+			for _, c := range said.Causes {
+				for _, help := range c.Help {
+					if flags, is := strings.CutPrefix(help, "jobctl retry jobs/j -n n"); is && c.Type == tc.reason {
+						first = flags
+					} else if is {
+						others = append(others, flags)
+					}
+				}
+			}
+			slices.Sort(others)
+			if first != tc.retry || !slices.Equal(others, tc.causes) {
+				t.Errorf("%q and %q, want %q and %q", first, others, tc.retry, tc.causes)
 			}
 		})
 	}
@@ -226,17 +291,21 @@ func TestWhyAClaimIsNotBound(t *testing.T) {
 // TestProgramsThatNeverRan: the last line of the OCI runtime says so, in the words of crun and of runc.
 func TestProgramsThatNeverRan(t *testing.T) {
 	for line, want := range map[string]string{
-		"{\"msg\":\"exec container process (missing dynamic library?) `/s/x.sh`: No such file or directory\",\"level\":\"error\"}": "/s/x.sh: its interpreter is missing (CRLF in its first line?)",
-		"{\"msg\":\"exec container process `/s/arch`: Exec format error\",\"level\":\"error\"}":                                    "/s/arch is for another processor, or no program",
-		"exec /s/x.sh: no such file or directory":     "/s/x.sh: its interpreter is missing (CRLF in its first line?)",
-		"exec /s/arch: exec format error":             "/s/arch is for another processor, or no program",
-		"cannot open /s/x: No such file or directory": "exit code 1 of container c",
-		"I exec /s/x: exec format error":              "exit code 1 of container c",
-		"":                                            "exit code 1 of container c",
+		"{\"msg\":\"exec container process (missing dynamic library?) `/s/x.sh`: No such file or " +
+			"directory\",\"level\":\"error\"}": "/s/x.sh: its interpreter is missing (CRLF in its first line?)",
+		"{\"msg\":\"exec container process `/s/arch`: Exec format error\",\"level\":\"error\"}": "/s/arch is for another processor, or no program",
+		"exec /s/x.sh: no such file or directory":                                               "/s/x.sh: its interpreter is missing (CRLF in its first line?)",
+		"exec /s/arch: exec format error":                                                       "/s/arch is for another processor, or no program",
+		"cannot open /s/x: No such file or directory":                                           "exit code 1 of container c",
+		"I exec /s/x: exec format error":                                                        "exit code 1 of container c",
+		"":                                                                                      "exit code 1 of container c",
 	} {
 		w := World{Now: now, Log: func(*corev1.Pod, string, bool) []string { return []string{"before", line} }}
 		if said := Pod(w, failedPod(1, "Error"), nil); said.Reason != want {
 			t.Errorf("%q: %q, want %q", line, said.Reason, want)
+		} else if text := said.Causes[0].Message; strings.ContainsFunc(text, unicode.IsControl) || strings.Contains(text,
+			"CRLF") && !strings.Contains(text, `'s/\r$//'`) {
+			t.Errorf("%q: what it says cannot be typed: %q", line, text) // a terminal does not show a carriage return
 		}
 	}
 }

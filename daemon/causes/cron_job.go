@@ -2,12 +2,15 @@ package causes
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/cron"
 )
@@ -44,6 +47,20 @@ func (v *cronJobView) state() (state, message string) {
 	return "Waiting", "waits for its next time."
 }
 
+// cronJobTerminating is the deletion of a CronJob.
+func cronJobTerminating(v *cronJobView) []why.Cause {
+	if v.cronJob.DeletionTimestamp == nil {
+		return nil
+	}
+	if waits := v.foreground(v.cronJob); waits != nil {
+		return waits
+	}
+	return []why.Cause{{
+		Type: "Terminating", Since: at(v.cronJob.DeletionTimestamp.Time),
+		Message: "It was deleted, and goes once its finalizers are gone: " + strings.Join(v.cronJob.Finalizers, ", ") + ".",
+	}}
+}
+
 // cronJobSuspended is spec.suspend.
 func cronJobSuspended(v *cronJobView) []why.Cause {
 	if !v.suspended() {
@@ -62,10 +79,15 @@ func cronJobSuspended(v *cronJobView) []why.Cause {
 // cronJobSchedule is the schedule, and its last and next time.
 func cronJobSchedule(v *cronJobView) []why.Cause {
 	if v.err != nil {
-		return []why.Cause{{Type: "InvalidSchedule", Message: fmt.Sprintf("Its schedule %q cannot be followed: %s", v.cronJob.Spec.Schedule, sentence(v.err.Error()))}}
+		return []why.Cause{
+			{Type: "InvalidSchedule", Message: fmt.Sprintf("Its schedule %q cannot be followed: %s", v.cronJob.Spec.Schedule, sentence(v.err.Error()))},
+		}
 	}
 	c := why.Cause{
 		Type: "Schedule", Message: fmt.Sprintf("Its schedule is %q", v.cronJob.Spec.Schedule), Details: map[string]string{},
+	}
+	if further, ok := v.cronJob.Annotations[batch.SchedulesAnnotation]; ok {
+		c.Message = fmt.Sprintf("Its schedules are %q and, by %s, %q", v.cronJob.Spec.Schedule, batch.SchedulesAnnotation, further)
 	}
 	if zone := v.cronJob.Spec.TimeZone; zone != nil {
 		c.Message += " in " + *zone
@@ -80,12 +102,38 @@ func cronJobSchedule(v *cronJobView) []why.Cause {
 	case v.times.Next.IsZero():
 		c.Type = "NeverDue"
 		c.Message += ". No such time comes within five years."
-	case v.suspended():
+	case v.suspended() || v.cronJob.DeletionTimestamp != nil:
 		c.Message += "."
 	default:
-		c.Message += fmt.Sprintf(". The next time is %s.", v.clock(v.times.Next))
-		c.Until = at(v.times.Next)
+		c.Message += fmt.Sprintf(". The next time is %s", v.clock(v.times.Next))
+		if v.times.Offset > 0 {
+			c.Message += fmt.Sprintf(", and its Job starts %v after it: %s is %s", v.times.Offset, batch.JitterAnnotation,
+				v.cronJob.Annotations[batch.JitterAnnotation])
+		}
+		c.Message += "."
+		c.Until = at(v.times.Starts())
 		c.Details["nextScheduleTime"] = v.times.Next.UTC().Format(time.RFC3339)
+		c.Details["nextStartTime"] = v.times.Starts().UTC().Format(time.RFC3339)
+	}
+	return []why.Cause{c}
+}
+
+// cronJobOverdue is that no Job has succeeded within the time that is expected.
+func cronJobOverdue(v *cronJobView) []why.Cause {
+	late := notices.Expect(v.cronJob.Annotations, v.cronJob.CreationTimestamp, v.cronJob.Status.LastSuccessfulTime, v.Now)
+	if !late.Overdue || v.cronJob.DeletionTimestamp != nil {
+		return nil
+	}
+	c := why.Cause{
+		Type: "Overdue", Since: at(late.Due), Message: fmt.Sprintf(
+			"It is overdue: no Job has succeeded within %s (%s)", duration.HumanDuration(notices.Every(v.cronJob.Annotations)), notices.EveryAnnotation,
+		),
+		Help: []string{fmt.Sprintf("jobctl history cronjobs/%s%s", v.cronJob.Name, inNamespace(v.cronJob.Namespace))},
+	}
+	if last := v.cronJob.Status.LastSuccessfulTime; last != nil {
+		c.Message += fmt.Sprintf("; the last success was at %s.", v.clock(last.Time))
+	} else {
+		c.Message += "; none has so far."
 	}
 	return []why.Cause{c}
 }
@@ -106,7 +154,8 @@ func cronJobAhead(v *cronJobView) []why.Cause {
 	}
 	return []why.Cause{{
 		Type: "ScheduledInTheFuture", Until: at(last.Time), Details: map[string]string{"lastScheduleTime": last.UTC().Format(time.RFC3339)},
-		Message: fmt.Sprintf("Its status.lastScheduleTime is in the future, and no Job is started for a time before that: %s. The clock was ahead, or the status was written by a client.",
+		Message: fmt.Sprintf("Its status.lastScheduleTime is in the future, and no Job is started for a time before that: %s. The "+
+			"clock was ahead, or the status was written by a client.",
 			v.clock(last.Time)),
 		Help: []string{fmt.Sprintf(`jobctl patch cronjobs/%s%s --subresource=status --type=merge -p '{"status":{"lastScheduleTime":"%s"}}'`,
 			v.cronJob.Name, inNamespace(v.cronJob.Namespace), v.Now.UTC().Format(time.RFC3339))},
@@ -115,7 +164,7 @@ func cronJobAhead(v *cronJobView) []why.Cause {
 
 // cronJobMissed is a time for which no Job was started.
 func cronJobMissed(v *cronJobView) []why.Cause {
-	if v.err != nil || v.times.Due.IsZero() {
+	if v.err != nil || v.times.Due.IsZero() || v.cronJob.DeletionTimestamp != nil {
 		return nil
 	}
 	c := why.Cause{
@@ -126,7 +175,11 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 	switch {
 	case v.suspended():
 		c.Message = missed + ", since it is suspended."
-		if v.cronJob.Spec.StartingDeadlineSeconds == nil {
+		switch {
+		case v.times.Waiting > 1:
+			c.Message += fmt.Sprintf(" A Job will be started for it and for each of %d later times once it is resumed, since %s is all.",
+				v.times.Waiting-1, batch.MissedAnnotation)
+		case v.times.Expires.IsZero():
 			c.Message += " One Job will be started for it once it is resumed, since startingDeadlineSeconds is not set."
 		}
 	case v.cronJob.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(active) > 0:
@@ -135,21 +188,39 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 		c.Help = []string{fmt.Sprintf("jobctl why jobs/%s%s", active[0].Name, inNamespace(v.cronJob.Namespace))}
 		switch {
 		case v.times.Expired:
-			c.Message += fmt.Sprintf(" That time is missed for good: startingDeadlineSeconds (%s) is over.", seconds(v.cronJob.Spec.StartingDeadlineSeconds))
+			c.Message += fmt.Sprintf(" That time is missed for good: %s is over.", v.latest())
 		case !v.times.Expires.IsZero():
-			c.Message += " It is made up for if that Job ends in time, by startingDeadlineSeconds."
+			c.Message += fmt.Sprintf(" It is made up for if that Job ends in time, by %s.", v.latest())
 			c.Until = at(v.times.Expires)
 		default:
 			c.Message += " It is made up for once that Job has ended."
 		}
+		c.Message += v.further()
 	case v.times.Expired:
 		c.Type = "StartingDeadlineExceeded"
-		c.Message = fmt.Sprintf("%s, and it is missed for good: startingDeadlineSeconds (%s) was over before a Job could be started. Nothing served at that time, or another Job still ran.",
-			missed, seconds(v.cronJob.Spec.StartingDeadlineSeconds))
+		c.Message = fmt.Sprintf("%s, and it is missed for good: %s was over before a Job could be "+
+			"started. Nothing served at that time, or another Job still ran.",
+			missed, v.latest())
 	default:
-		c.Message = missed + " yet."
+		c.Message = missed + " yet." + v.further()
 	}
 	return []why.Cause{c}
+}
+
+// latest names what says how late a Job may start.
+func (v *cronJobView) latest() string {
+	if limit := v.cronJob.Spec.StartingDeadlineSeconds; limit != nil {
+		return fmt.Sprintf("startingDeadlineSeconds (%s)", seconds(limit))
+	}
+	return fmt.Sprintf("the time within which a Job starts (%v) where %s is none", v.times.Late, batch.MissedAnnotation)
+}
+
+// further says how many missed times there are beside the first.
+func (v *cronJobView) further() string {
+	if v.times.Waiting < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" After it come Jobs for the %d later times that were missed (%s is all).", v.times.Waiting-1, batch.MissedAnnotation)
 }
 
 // cronJobRefused is a Job that could not be created.

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 func TestWhyACronJobIsInItsState(t *testing.T) {
@@ -15,19 +18,52 @@ func TestWhyACronJobIsInItsState(t *testing.T) {
 	for name, tc := range map[string]struct {
 		since time.Time
 		last  time.Duration // of lastScheduleTime, from now; 0: none
+		edit  func(*batchv1.CronJob)
 		want  []string
 		not   string
 	}{
-		"its times are those of its time zone": {want: []string{"No Job was started for 2026-06-01 20:03:00 JST yet", "The next time is 2026-06-02 20:03:00 JST"}},
+		"its times are those of its time zone": {
+			want: []string{"No Job was started for 2026-06-01 20:03:00 JST yet", "The next time is 2026-06-02 20:03:00 JST"},
+		},
 		"its schedule was changed after that time": {since: now.Add(-time.Second), not: "No Job was started",
 			want: []string{"The next time is 2026-06-02 20:03:00 JST"}},
 		"its last time is in the future": {last: 30 * 24 * time.Hour, not: "No Job was started", want: []string{
 			"status.lastScheduleTime is in the future", "2026-07-01 20:03:30 JST",
 			`jobctl patch cronjobs/c -n n --subresource=status --type=merge -p '{"status":{"lastScheduleTime":"2026-06-01T11:03:30Z"}}'`}},
+		"its jitter": {edit: with(batch.JitterAnnotation, "10m"), last: -24 * time.Hour, not: "No Job was started", want: []string{
+			"The next time is 2026-06-01 20:03:00 JST, and its Job starts 9m43s after it: jobd.dev/jitter is 10m."}},
+		"further schedules": {edit: with(batch.SchedulesAnnotation, "0 21 * * *"), want: []string{
+			`Its schedules are "3 20 * * *" and, by jobd.dev/schedules, "0 21 * * *"`, "The next time is 2026-06-01 21:00:00 JST."}},
+		"what an annotation cannot say": {edit: with(batch.MissedAnnotation, "some"), want: []string{
+			`cannot be followed: metadata.annotations[jobd.dev/missed]: Unsupported value: "some"`}},
+		"all that were missed": {edit: func(cj *batchv1.CronJob) {
+			with(batch.MissedAnnotation, "all")(cj)
+			cj.CreationTimestamp = metav1.NewTime(now.Add(-72 * time.Hour))
+		}, want: []string{"No Job was started for 2026-05-30 20:03:00 JST yet. After it come Jobs for the 2 later times that were missed (jobd.dev/missed is all)."}},
+		"all that were missed, behind another": {edit: func(cj *batchv1.CronJob) {
+			with(batch.MissedAnnotation, "all")(cj)
+			cj.CreationTimestamp = metav1.NewTime(now.Add(-72 * time.Hour))
+			cj.Spec.ConcurrencyPolicy, cj.Status.Active = batchv1.ForbidConcurrent, []corev1.ObjectReference{{Name: "c-1"}}
+		}, want: []string{"since jobs/c-1 still runs and concurrencyPolicy is Forbid. It is made up for once that Job has ended. After it come Jobs for the 2"}},
+		"all that were missed, suspended": {edit: func(cj *batchv1.CronJob) {
+			with(batch.MissedAnnotation, "all")(cj)
+			cj.CreationTimestamp = metav1.NewTime(now.Add(-72 * time.Hour))
+			cj.Spec.Suspend = ptr.To(true)
+		}, want: []string{"A Job will be started for it and for each of 2 later times once it is resumed, since jobd.dev/missed is all."}},
+		"none that were missed": {edit: func(cj *batchv1.CronJob) {
+			with(batch.MissedAnnotation, "none")(cj)
+			cj.CreationTimestamp = metav1.NewTime(now.Add(-72 * time.Hour))
+			cj.Spec.Schedule = "1 20 * * *"
+		}, want: []string{
+			"it is missed for good: the time within which a Job starts (1m0s) where jobd.dev/missed is none was over before a Job could be started"}},
+		"none that were missed, yet": {edit: with(batch.MissedAnnotation, "none"), want: []string{"No Job was started for 2026-06-01 20:03:00 JST yet."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cj := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
 			cj.Spec.Schedule, cj.Spec.TimeZone = "3 20 * * *", ptr.To("Asia/Tokyo")
+			if tc.edit != nil {
+				tc.edit(cj)
+			}
 			if tc.last != 0 {
 				cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(now.Add(tc.last)))
 			}
@@ -45,4 +81,8 @@ func TestWhyACronJobIsInItsState(t *testing.T) {
 			}
 		})
 	}
+}
+
+func with(name, value string) func(*batchv1.CronJob) {
+	return func(cj *batchv1.CronJob) { cj.Annotations = map[string]string{name: value} }
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/internal/quantity"
 )
 
 // exit explains how a container has ended.
@@ -40,9 +41,16 @@ func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) w
 		c.Type = "StartError"
 		c.Brief = who + " could not be started: " + clause(end.Message)
 		c.Message = fmt.Sprintf("%s could not be started: %s", who, sentence(end.Message))
-		if strings.Contains(end.Message, "not found") || strings.Contains(end.Message, "no such file") {
+		if strings.Contains(end.Message, "open executable: ") || strings.Contains(end.Message, `exec: ""`) { // of crun, of runc
+			c.Message += " The name of its program is empty: look at its command, and at the variables that it names, as $(NAME)."
+		} else if notThere(end.Message) {
 			c.Message += " Its command does not exist in the image, or not in its PATH."
+			if spec := podspec.Find(&v.pod.Spec, container); spec != nil && len(spec.Command) > 0 &&
+				strings.HasPrefix(spec.Command[0], ".") && !strings.Contains(spec.Command[0], "/") {
+				c.Message += " Older versions of crun do not look along the PATH for a name that begins with a dot: name its whole path."
+			}
 		}
+		c.Message += v.tooLittleToStart(container, end.Message)
 	case end.Reason == "ContainerStatusUnknown":
 		c.Type = "EndUnknown"
 		c.Brief = "the end of " + who + " is not known"
@@ -52,6 +60,16 @@ func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) w
 		c.Message = who + " has ended with exit code 0, which is success."
 	default:
 		c.Message = fmt.Sprintf("%s has ended with exit code %d: %s", who, end.ExitCode, v.meaning(end))
+		if what, said := v.condemned(container, end); what != "" {
+			c.Type = "FailedCheck"
+			c.Brief = what + " of " + who + " failed"
+			c.Message = fmt.Sprintf("%s has ended with exit code %d, since it was stopped: its %s failed.", who, end.ExitCode, what)
+			c.Details["check"] = what
+			if said != "" {
+				c.Brief += ": " + clause(said)
+				c.Message = strings.TrimSuffix(c.Message, ".") + ": " + sentence(said)
+			}
+		}
 	}
 	if end.Message != "" && end.Reason != "StartError" && end.Reason != "ContainerStatusUnknown" {
 		c.Details["terminationMessage"] = end.Message
@@ -59,6 +77,11 @@ func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) w
 		c.Message += fmt.Sprintf(" Its termination message begins with %q.", first)
 	}
 	return c
+}
+
+// notThere reports whether a container could not be started because its command does not exist.
+func notThere(message string) bool {
+	return strings.Contains(message, "not found") || strings.Contains(message, "no such file")
 }
 
 // executing finds the line that an OCI runtime leaves as the last one of a log, as crun and as runc write it, when the kernel has
@@ -81,13 +104,70 @@ func notExecuted(c *why.Cause) {
 	c.Details["file"] = file
 	if found[3] != "" {
 		c.Brief = file + " is for another processor, or no program"
-		c.Message = who + fmt.Sprintf("the kernel cannot execute %s. It, and probably the whole image, is for another processor than that of this machine (%s), or it is a script without a first line such as #!/bin/sh.",
+		c.Message = who + fmt.Sprintf("the kernel cannot execute %s. It, and probably the whole image, is for another processor "+
+			"than that of this machine (%s), or it is a script without a first line such as #!/bin/sh.",
 			file, runtime.GOARCH)
 		return
 	}
 	c.Brief = file + ": its interpreter is missing (CRLF in its first line?)"
-	c.Message = who + fmt.Sprintf("%s is there, but what should interpret it is not. Of a script that is the program in its first line (#!): if lines end with CRLF, as editors on Windows write them, its name ends with a carriage return; sed -i 's/\r$//' FILE removes those. Of a program it is its dynamic loader, as of one made for glibc in an image with musl.",
+	c.Message = who + fmt.Sprintf("%s is there, but what should interpret it is not. Of a script that is the program in its first "+
+		"line (#!): if lines end with CRLF, as editors on Windows write them, its name ends with a carriage return; sed -i "+
+		"'s/\\r$//' FILE removes those. Of a program it is its dynamic loader, as of one made for glibc in an image with musl.",
 		file)
+}
+
+// checks are those for whose failure a container is stopped: a part of the event that it is, and how that about the failure begins.
+var checks = []struct{ name, stopped, failed string }{
+	{"liveness probe", "failed liveness probe", "Liveness probe failed: "},
+	{"startup probe", "failed startup probe", "Startup probe failed: "},
+	{"postStart hook", "FailedPostStartHook", "PostStartHook failed: "},
+}
+
+// ofContainer finds how the errors of a command in a container begin, with names that nobody knows.
+var ofContainer = regexp.MustCompile(`^(?:(?:exec in|start) container \S+: )+`)
+
+// condemned returns for which check that had failed a container was stopped, and how that failed, by the events about this
+// attempt. Both are empty if that is not why it has ended.
+func (v *podView) condemned(container string, end *corev1.ContainerStateTerminated) (check, said string) {
+	var about []*corev1.Event
+	for i := range v.Events {
+		e := &v.Events[i]
+		if e.InvolvedObject.UID == v.pod.UID && strings.HasSuffix(e.InvolvedObject.FieldPath, "{"+container+"}") &&
+			!seen(e).Before(end.StartedAt.Time) {
+			about = append(about, e)
+		}
+	}
+	for _, c := range checks {
+		if !slices.ContainsFunc(about, func(e *corev1.Event) bool { return e.Reason == "Killing" && strings.Contains(e.Message, c.stopped) }) {
+			continue
+		}
+		for _, e := range about {
+			if words, found := strings.CutPrefix(e.Message, c.failed); found {
+				said = ofContainer.ReplaceAllString(words, "")
+			}
+		}
+		return c.name, said
+	}
+	return "", ""
+}
+
+// tooLittleToStart says how little memory a container may have that could not be started for want of it, as crun and runc say.
+func (v *podView) tooLittleToStart(container, message string) string {
+	c := podspec.Find(&v.pod.Spec, container)
+	if c == nil || !strings.Contains(message, "memory limit") && !strings.Contains(message, "memory.limit") && !strings.Contains(message, "memory.max") {
+		return ""
+	}
+	limit, ok := c.Resources.Limits[corev1.ResourceMemory]
+	switch {
+	case !ok:
+		return ""
+	case limit.Format == resource.DecimalSI && strings.HasSuffix(limit.String(), "m"):
+		return fmt.Sprintf(
+			" Its limit of memory is %s, which is %s bytes: m stands for thousandths, Mi or M for millions.", limit.String(),
+			limit.AsDec().String(),
+		)
+	}
+	return fmt.Sprintf(" Its limit of memory, resources.limits.memory, is %s.", limit.String())
 }
 
 // meaning returns what people take an exit code to mean.
@@ -159,10 +239,14 @@ func (v *podView) outOfMemory(who, container string, details map[string]string) 
 		}
 	}
 	if limit == "" {
-		return who + " has no limit of memory, and the kernel killed it (SIGKILL) because the machine, or the share of it that all pods have, ran out of memory. Set resources.requests.memory, so that fewer such pods run at a time."
+		return who + " has no limit of memory, and the kernel killed it (SIGKILL) because the machine, or the share of it that " +
+			"all pods have, ran out of memory. Set resources.requests.memory, so that fewer such pods run at a time."
 	}
 	details["memoryLimit"] = limit
-	return fmt.Sprintf("the kernel killed %s (SIGKILL, exit code 137) because it ran out of memory: it reached %s of %s. %s", who, of, limit, v.moreMemory(limit, details))
+	return fmt.Sprintf(
+		"the kernel killed %s (SIGKILL, exit code 137) because it ran out of memory: it reached %s of %s. %s", who, of, limit,
+		v.moreMemory(limit, details),
+	)
 }
 
 // moreMemory says what becomes of the memory of the next pod after this one was killed at a limit.
@@ -176,7 +260,7 @@ func (v *podView) moreMemory(limit string, details map[string]string) string {
 			batch.OOMMemoryFactorAnnotation + " and " + batch.OOMMemoryMaxAnnotation + " of the Job the next pod has more."
 	}
 	details["memoryFactor"], details["memoryMax"] = o.Factor.FloatString(2), o.Max.String()
-	if was, err := resource.ParseQuantity(limit); err == nil && was.Cmp(o.Max) >= 0 {
+	if was, err := quantity.Parse(limit); err == nil && was.Cmp(o.Max) >= 0 {
 		return fmt.Sprintf("That is the most that the Job's annotation %s allows, so the next pod has no more.", batch.OOMMemoryMaxAnnotation)
 	}
 	return fmt.Sprintf("The next pod has %s times as much, up to %s (annotations %s and %s of the Job).",

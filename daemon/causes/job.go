@@ -11,10 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/ttl"
 )
 
 // jobView is a Job with its pods in its world.
@@ -47,6 +45,8 @@ func (v *jobView) state(reason string) (state, message string) {
 		message = "is about to complete, and waits for its last pods to end."
 	case batch.StateSuspended:
 		message = "is suspended."
+	case batch.StatePaused:
+		message = "is paused: " + v.progress()
 	case batch.StateRunning:
 		message = "runs: " + v.progress()
 	default:
@@ -102,46 +102,54 @@ func jobEnd(v *jobView) []why.Cause {
 		c.Details["backoffLimit"], c.Details["failed"] = fmt.Sprint(limit), fmt.Sprint(status.Failed)
 		c.Message = fmt.Sprintf("%s failed, and its backoffLimit of %d allows no more.", pods(int(status.Failed)), limit)
 		if spec.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
-			c.Message = fmt.Sprintf("Its pods failed, or were restarted in place (restartPolicy OnFailure), more often than its backoffLimit of %d allows. With that policy the pod is deleted at the end; restartPolicy Never keeps failed pods.", limit)
+			c.Message = fmt.Sprintf(
+				"Its pods failed, or were restarted in place (restartPolicy OnFailure), more often than its backoffLimit of %d "+
+					"allows. With that policy the pod is deleted at the end; restartPolicy Never keeps failed pods.",
+				limit,
+			)
 		}
 	case batchv1.JobReasonDeadlineExceeded:
 		c.Brief = "ran longer than its activeDeadlineSeconds of " + seconds(spec.ActiveDeadlineSeconds)
 		c.Details["activeDeadlineSeconds"] = fmt.Sprint(ptr.Deref(spec.ActiveDeadlineSeconds, 0))
 		c.Message = fmt.Sprintf("It was active for longer than its activeDeadlineSeconds (%s), so its pods were ended.",
 			seconds(spec.ActiveDeadlineSeconds))
+		if e := v.neverStarted(); e != nil {
+			c.Brief, c.Causes = "", []why.Cause{v.unstarted(e)}
+			return []why.Cause{c}
+		}
 	case batchv1.JobReasonMaxFailedIndexesExceeded:
 		c.Details["failedIndexes"] = ptr.Deref(status.FailedIndexes, "")
-		c.Message = fmt.Sprintf("Indexes that have failed: %s. Its maxFailedIndexes of %d allows no more.", ptr.Deref(status.FailedIndexes, ""), ptr.Deref(spec.MaxFailedIndexes, 0))
+		c.Message = fmt.Sprintf(
+			"Indexes that have failed: %s. Its maxFailedIndexes of %d allows no more.", ptr.Deref(status.FailedIndexes, ""),
+			ptr.Deref(spec.MaxFailedIndexes, 0),
+		)
 	case batchv1.JobReasonFailedIndexes:
 		c.Details["failedIndexes"] = ptr.Deref(status.FailedIndexes, "")
-		c.Message = fmt.Sprintf("Indexes that have failed for good: %s (backoffLimitPerIndex %d). All others have succeeded.", ptr.Deref(status.FailedIndexes, ""), ptr.Deref(spec.BackoffLimitPerIndex, 0))
+		c.Message = fmt.Sprintf(
+			"Indexes that have failed for good: %s (backoffLimitPerIndex %d). All others have succeeded.",
+			ptr.Deref(status.FailedIndexes, ""), ptr.Deref(spec.BackoffLimitPerIndex, 0),
+		)
 	case batchv1.JobReasonCompletionsReached:
 		c.Message = fmt.Sprintf("It has all the completions that it needs: %d pods have succeeded.", status.Succeeded)
 	case batchv1.JobReasonSuccessPolicy:
 		c.Message = "Its successPolicy is met: " + sentence(end.Message)
 	}
-	if v.end != nil && v.end.Type == batchv1.JobFailed && v.Source == why.FromRecords && job.Managed(v.job) {
-		c.Help = append(c.Help, "jobctl retry jobs/"+v.job.Name+inNamespace(v.job.Namespace)+v.moreMemory())
+	switch {
+	case !v.retried():
+	case v.mostNeverRan():
+		c.Message += fmt.Sprintf(" Another attempt would end in the same way: correct the command, by \"jobctl submit --replace -f FILE\", "+
+			"or what is executed, in a volume or with \"%s\".", v.retry([]string{"--image IMAGE"}))
+	default:
+		c.Help = append(c.Help, v.retry(v.neededByMost()))
 	}
 	if v.end == nil {
-		c.Message += fmt.Sprintf(" It ends once %s that are still terminating have gone.", pods(int(ptr.Deref(status.Terminating, 0))))
-	}
-	return []why.Cause{c}
-}
-
-// moreMemory returns the flag for twice the memory, if a container was killed for want of it.
-func (v *jobView) moreMemory() string {
-	for _, p := range v.failed() {
-		for _, c := range p.Status.ContainerStatuses {
-			if end := c.State.Terminated; end != nil && end.Reason == "OOMKilled" {
-				if len(p.Spec.Containers) > 1 {
-					return " --memory 2x -c " + c.Name
-				}
-				return " --memory 2x"
-			}
+		if n := int(ptr.Deref(status.Terminating, 0)); n == 1 {
+			c.Message += " It ends once the pod that is still terminating has gone."
+		} else {
+			c.Message += fmt.Sprintf(" It ends once %s that are still terminating have gone.", pods(n))
 		}
 	}
-	return ""
+	return []why.Cause{c}
 }
 
 // jobAttempts are the attempts before this one, of a Job that was retried.
@@ -184,6 +192,9 @@ func jobTerminating(v *jobView) []why.Cause {
 	if v.job.DeletionTimestamp == nil {
 		return nil
 	}
+	if waits := v.foreground(v.job); waits != nil {
+		return waits
+	}
 	c := why.Cause{
 		Type: "Terminating", Since: at(v.job.DeletionTimestamp.Time),
 		Message: "It was deleted, and goes once its finalizers are gone: " + strings.Join(v.job.Finalizers, ", ") + ".",
@@ -196,7 +207,7 @@ func jobTerminating(v *jobView) []why.Cause {
 
 // jobSuspended is spec.suspend.
 func jobSuspended(v *jobView) []why.Cause {
-	if !v.suspended() || v.end != nil {
+	if !v.suspended() || v.end != nil || v.awaitsJobs() {
 		return nil
 	}
 	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so it has no pods.", Brief: "suspended", Details: map[string]string{}}
@@ -209,7 +220,10 @@ func jobSuspended(v *jobView) []why.Cause {
 	if batch.AwaitsKueue(v.job.Labels, &v.job.Spec) && v.Source == why.FromRecords {
 		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
 	}
-	c.Help = []string{"jobctl resume jobs/" + v.job.Name + inNamespace(v.job.Namespace)}
+	if batch.AwaitsJobs(v.job) {
+		c.Message += " Its annotation " + batch.AfterAnnotation + " has no effect here: this is no jobd, which would resume it."
+	}
+	c.Help = []string{v.resume()}
 	return []why.Cause{c}
 }
 
@@ -243,14 +257,20 @@ func jobBackoff(v *jobView) []why.Cause {
 	}
 	c := why.Cause{
 		Type: "BackOff", Until: at(st.Until), Brief: v.backoffBrief(),
-		Message: fmt.Sprintf("It waits before it creates the next pod: the wait after failure %d since the last success is %s. It begins with %s and doubles each time, up to %s%s.",
+		Message: fmt.Sprintf("It waits before it creates the next pod: the wait after failure %d since the last success is %s. It "+
+			"begins with %s and doubles each time, up to %s%s.",
 			st.Failures, st.Delay, st.Base, st.Cap, v.whoseBackoff()),
 		Details: map[string]string{
 			"failures": fmt.Sprint(st.Failures), "delay": st.Delay.String(), "base": st.Base.String(), "cap": st.Cap.String(),
 		},
 	}
 	if v.Source == why.FromRecords && v.whoseBackoff() == "" {
-		c.Help = []string{fmt.Sprintf("jobctl annotate jobs/%s%s %s=1s %s=30s", v.job.Name, inNamespace(v.job.Namespace), batch.BackoffBaseAnnotation, batch.BackoffCapAnnotation)}
+		c.Help = []string{
+			fmt.Sprintf(
+				"jobctl annotate jobs/%s%s %s=1s %s=30s", v.job.Name, inNamespace(v.job.Namespace), batch.BackoffBaseAnnotation,
+				batch.BackoffCapAnnotation,
+			),
+		}
 	}
 	return []why.Cause{c}
 }
@@ -295,7 +315,8 @@ func jobHeldIndexes(v *jobView) (all []why.Cause) {
 		}
 		all = append(all, why.Cause{
 			Type: "IndexBackOff", Until: at(h.Until), Brief: fmt.Sprintf("back-off of index %d after failure %d", h.Index, h.Failures),
-			Message: fmt.Sprintf("Index %d waits for its next pod: it has failed %s, and backoffLimitPerIndex allows %d failures. Its wait doubles each time, up to %s.",
+			Message: fmt.Sprintf("Index %d waits for its next pod: it has failed %s, and backoffLimitPerIndex allows %d failures. "+
+				"Its wait doubles each time, up to %s.",
 				h.Index, strings.TrimSuffix(times(h.Failures), " in a row"), ptr.Deref(v.job.Spec.BackoffLimitPerIndex, 0), v.Standing.Cap),
 			Details: map[string]string{"index": fmt.Sprint(h.Index), "failures": fmt.Sprint(h.Failures), "cap": v.Standing.Cap.String()},
 		})
@@ -305,7 +326,7 @@ func jobHeldIndexes(v *jobView) (all []why.Cause) {
 
 // jobIdle is why a Job that goes on has no pods, where that is no failure of any.
 func jobIdle(v *jobView) []why.Cause {
-	if batch.State(v.job) != batch.StateWaiting || v.job.Status.Active > 0 || !job.Managed(v.job) {
+	if batch.State(v.job) != batch.StateWaiting || v.suspended() || v.job.Status.Active > 0 || !job.Managed(v.job) {
 		return nil
 	}
 	switch n := ptr.Deref(v.job.Status.Terminating, 0); {
@@ -320,12 +341,16 @@ func jobIdle(v *jobView) []why.Cause {
 			Message: fmt.Sprintf("It creates the next pods once %s before them have ended (podReplacementPolicy %s).", pods(int(n)),
 				ptr.Deref(v.job.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)),
 		}}
+	case v.Standing != nil && v.Group == nil && len(jobRefused(v))+len(jobBackoff(v))+len(jobHeldIndexes(v)) == 0:
+		return []why.Cause{{
+			Type: "StartsSoon", Message: "Nothing holds it up: its next pods are about to be created.", Brief: "about to go on",
+		}}
 	}
 	return nil
 }
 
-// jobBudget is how many more failures the Job survives.
-func jobBudget(v *jobView) []why.Cause {
+// failuresLeft is how many more failures the Job survives.
+func failuresLeft(v *jobView) []why.Cause {
 	st := v.Standing
 	if st == nil || v.end != nil || v.ending() != nil || st.Failed == 0 && st.Restarts == 0 {
 		return nil
@@ -360,13 +385,17 @@ func counted(failures int64) string {
 
 // jobDeadline is the deadline that comes.
 func jobDeadline(v *jobView) []why.Cause {
-	if v.end != nil || v.suspended() || v.ending() != nil || v.job.Spec.ActiveDeadlineSeconds == nil || v.job.Status.StartTime == nil {
+	ends, ok := batch.Deadline(v.job)
+	if v.end != nil || v.ending() != nil || !ok {
 		return nil
 	}
 	return []why.Cause{{
-		Type:    "Deadline",
-		Message: fmt.Sprintf("Its activeDeadlineSeconds of %s, counted from its start, will end it if it has not finished by then.", seconds(v.job.Spec.ActiveDeadlineSeconds)),
-		Until:   at(v.job.Status.StartTime.Add(podspec.Seconds(*v.job.Spec.ActiveDeadlineSeconds))),
+		Type: "Deadline",
+		Message: fmt.Sprintf(
+			"Its activeDeadlineSeconds of %s, counted from its start, will end it if it has not finished by then.",
+			seconds(v.job.Spec.ActiveDeadlineSeconds),
+		),
+		Until: at(ends),
 	}}
 }
 
@@ -395,13 +424,23 @@ func jobSuccessRules(v *jobView) []why.Cause {
 
 // jobTTL is when a finished Job is removed.
 func jobTTL(v *jobView) []why.Cause {
-	expires, ok := ttl.Expires(v.job)
+	expires, ok := v.TTL.Expires(v.job)
 	if !ok {
 		return nil
 	}
+	if ttl, setting := v.TTL.Of(v.job); ttl > 0 {
+		return []why.Cause{{
+			Type: "TTL", Details: map[string]string{"setting": setting}, Until: at(expires),
+			Message: fmt.Sprintf("It is removed, with its pods and logs, %s after its end, since it has no ttlSecondsAfterFinished of its own (jobd serve --%s).",
+				ttl, setting),
+		}}
+	}
 	return []why.Cause{{
-		Type:    "TTL",
-		Message: fmt.Sprintf("It is removed, with its pods and logs, by its ttlSecondsAfterFinished of %s.", time.Duration(*v.job.Spec.TTLSecondsAfterFinished)*time.Second),
-		Until:   at(expires),
+		Type: "TTL",
+		Message: fmt.Sprintf(
+			"It is removed, with its pods and logs, by its ttlSecondsAfterFinished of %s.",
+			time.Duration(*v.job.Spec.TTLSecondsAfterFinished)*time.Second,
+		),
+		Until: at(expires),
 	}}
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/pod"
 )
@@ -17,7 +18,7 @@ import (
 // shownKinds is how many different ways to fail or to wait are told of one Job.
 const shownKinds = 3
 
-// group are pods of which one stands for all, since they fail or wait in the same way.
+// group is a set of pods that fail or wait in the same way, so that one can stand for all.
 type group struct{ pods []*corev1.Pod }
 
 // groups puts pods together that have the same key. The groups keep the order of their first pods.
@@ -110,7 +111,12 @@ func jobFailures(v *jobView) []why.Cause {
 	slices.SortFunc(failed, func(a, b *corev1.Pod) int {
 		return cmp.Or(boolFirst(v.decided(a), v.decided(b)), finished(b).Compare(finished(a)), cmp.Compare(a.Name, b.Name))
 	})
-	told := v.tell("PodFailed", "failed", groups(failed, wayToFail), func(p *corev1.Pod) []why.Cause {
+	ways := groups(failed, wayToFail)
+	var most []string
+	if v.retried() {
+		most = v.neededByMost()
+	}
+	told := v.tell("PodFailed", "failed", ways, func(p *corev1.Pod) []why.Cause {
 		view := &podView{World: v.World, pod: p, job: v.job}
 		return append(view.causes(), podPolicy(view)...)
 	})
@@ -120,16 +126,34 @@ func jobFailures(v *jobView) []why.Cause {
 			for n := range told[i].Causes {
 				told[i].Causes[n].Help = nil
 			}
+			if need := v.needs(ways[i].pods[0]); v.retried() && slices.ContainsFunc(need, func(flag string) bool { return !slices.Contains(most, flag) }) {
+				told[i].Help = append(told[i].Help, v.retry(need))
+			}
 		}
 	}
-	if n := int(v.job.Status.Failed); len(failed) == 0 && n > 0 {
+	// A pod that is deleted counts as failed before it has ended.
+	if n := int(v.job.Status.Failed) - v.terminating(); len(failed) == 0 && n > 0 && v.neverStarted() == nil {
+		message := "1 pod failed, and its object is gone. What it has printed may still be there."
+		if n > 1 {
+			message = fmt.Sprintf("%s failed, and their objects are gone. What they have printed may still be there.", pods(n))
+		}
 		told = append(told, why.Cause{
 			Type:    "PodsGone",
-			Message: fmt.Sprintf("%s failed, and their objects are gone. What they have printed may still be there.", pods(n)),
-			Help:    []string{fmt.Sprintf("jobctl logs jobs/%s%s --prefix --all-attempts", v.job.Name, inNamespace(v.job.Namespace))},
+			Message: message,
+			Help:    []string{fmt.Sprintf("jobctl logs jobs/%s%s --prefix --all-restarts", v.job.Name, inNamespace(v.job.Namespace))},
 		})
 	}
 	return told
+}
+
+// terminating is how many pods were deleted and have not ended.
+func (v *jobView) terminating() (n int) {
+	for _, p := range v.pods {
+		if p.DeletionTimestamp != nil && !podspec.Ended(p) {
+			n++
+		}
+	}
+	return n
 }
 
 // decided reports whether the condition of the Job names a pod.
@@ -169,7 +193,7 @@ func jobWaiting(v *jobView) []why.Cause {
 	}
 	var waiting []*corev1.Pod
 	for _, p := range v.pods {
-		if !pod.Terminal(p) && (p.Status.Phase != corev1.PodRunning || len(pod.Restarts(p)) > 0) {
+		if !podspec.Ended(p) && (p.Status.Phase != corev1.PodRunning || len(pod.Restarts(p)) > 0) {
 			waiting = append(waiting, p)
 		}
 	}

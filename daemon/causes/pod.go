@@ -62,7 +62,8 @@ func podElsewhere(v *podView) []why.Cause {
 	}
 	if len(v.statuses()) > 0 || v.pod.Status.Phase == corev1.PodRunning {
 		c.Brief = "it belongs to the node " + v.pod.Spec.NodeName
-		c.Message = fmt.Sprintf("It belongs to the node %s, and this machine is %s: what is known of it is what its status says, and its logs and images are on that node.",
+		c.Message = fmt.Sprintf("It belongs to the node %s, and this machine is %s: what is known of it is what its status says, "+
+			"and its logs and images are on that node.",
 			v.pod.Spec.NodeName, v.Node)
 	}
 	return []why.Cause{c}
@@ -89,7 +90,7 @@ func (v *podView) state(reason string) (state, message string) {
 	return "Waiting", "has not started yet" + cmp.Or(reason, ".")
 }
 
-func (v *podView) ended() bool { return pod.Terminal(v.pod) }
+func (v *podView) ended() bool { return podspec.Ended(v.pod) }
 
 func (v *podView) condition(t corev1.PodConditionType) *corev1.PodCondition {
 	for i := range v.pod.Status.Conditions {
@@ -121,6 +122,8 @@ func podTerminating(v *podView) []why.Cause {
 	case !v.ended():
 		c.Message = "It was deleted, and its containers have until the end of their grace period before they are killed."
 		c.Until = at(p.DeletionTimestamp.Time)
+	case v.foreground(p) != nil:
+		return v.foreground(p)
 	case len(p.Finalizers) > 0:
 		c.Type = "FinalizersHold"
 		c.Message = "It was deleted and has ended; its finalizers hold the object: " + strings.Join(p.Finalizers, ", ") + "."
@@ -171,7 +174,7 @@ func podUnscheduled(v *podView) []why.Cause {
 // podDisrupted is what ended a pod from outside.
 func podDisrupted(v *podView) []why.Cause {
 	c := v.condition(corev1.DisruptionTarget)
-	if c == nil || c.Status != corev1.ConditionTrue {
+	if c == nil || c.Status != corev1.ConditionTrue || c.Reason == corev1.PodReasonTerminationByKubelet && len(podRejected(v)) > 0 {
 		return nil
 	}
 	message := map[string]string{
@@ -184,7 +187,9 @@ func podDisrupted(v *podView) []why.Cause {
 		message = "It was disrupted (" + c.Reason + ")."
 	}
 	return []why.Cause{{
-		Type: "Disrupted", Message: message + " " + sentence(c.Message), Brief: clause(strings.TrimPrefix(message, "It was ")), Since: at(c.LastTransitionTime.Time),
+		Type: "Disrupted", Message: message + " " + sentence(c.Message), Brief: clause(
+			strings.TrimPrefix(message, "It was "),
+		), Since: at(c.LastTransitionTime.Time),
 		Details: map[string]string{"reason": c.Reason},
 	}}
 }
@@ -220,10 +225,10 @@ func seconds(n *int64) string {
 
 // podDeadline is the deadline of a pod that is to come.
 func podDeadline(v *podView) []why.Cause {
-	if v.ended() || v.pod.Spec.ActiveDeadlineSeconds == nil || v.pod.Status.StartTime == nil {
+	end, ok := pod.Deadline(v.pod)
+	if v.ended() || !ok {
 		return nil
 	}
-	end := v.pod.Status.StartTime.Add(podspec.Seconds(*v.pod.Spec.ActiveDeadlineSeconds))
 	if grace := v.pod.Spec.TerminationGracePeriodSeconds; !end.After(v.Now) && grace != nil {
 		return []why.Cause{{
 			Type: "DeadlinePassed", Since: at(end), Until: at(end.Add(podspec.Seconds(*grace))),
@@ -265,7 +270,8 @@ func podRestarts(v *podView) (all []why.Cause) {
 	for _, r := range pod.Restarts(v.pod) {
 		c := why.Cause{
 			Type: "CrashLoopBackOff",
-			Message: fmt.Sprintf("Container %s waits to be started again: it was restarted %d times. The wait doubles each time, up to %s, and a run of 10 minutes ends it.",
+			Message: fmt.Sprintf("Container %s waits to be started again: it was restarted %d times. The wait doubles each time, "+
+				"up to %s, and a run of 10 minutes ends it.",
 				r.Container, r.Restarts, r.Cap),
 			Until:   at(r.At),
 			Details: map[string]string{"container": r.Container, "restarts": fmt.Sprint(r.Restarts), "cap": r.Cap.String()},
@@ -372,7 +378,8 @@ func podGrown(v *podView) []why.Cause {
 	}
 	return []why.Cause{{
 		Type: "MoreMemory", Details: map[string]string{"kills": fmt.Sprint(kills)},
-		Message: fmt.Sprintf("It has more memory than its Job's template says, %s, since pods before it were killed for want of memory (annotation %s of the Job).",
+		Message: fmt.Sprintf("It has more memory than its Job's template says, %s, since pods before it were killed for want of "+
+			"memory (annotation %s of the Job).",
 			strings.Join(more, " and "), batch.OOMMemoryFactorAnnotation),
 	}}
 }

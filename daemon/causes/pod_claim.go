@@ -3,6 +3,8 @@ package causes
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/jobd/jobd/api/why"
 )
 
@@ -34,6 +36,11 @@ func podClaim(v *podView) []why.Cause {
 		c.Message = "keeps it waiting: " + sentence(w.Why)
 		c.Help = []string{"jobctl describe pvc/" + w.Claim + inNamespace(v.pod.Namespace)}
 	default:
+		if v.Claim != nil && v.pod.Spec.NodeName == "" {
+			if obj, said := v.Claim(v.pod.Namespace, w.Claim); obj != nil && obj.Status.Phase != corev1.ClaimBound && notMade(said) {
+				return nil // podClaims says it
+			}
+		}
 		c.Brief = fmt.Sprintf("claim %s: its volume is being made", w.Claim)
 		c.Message = "is getting its volume."
 		c.Help = []string{"jobctl describe pvc/" + w.Claim + inNamespace(v.pod.Namespace)}

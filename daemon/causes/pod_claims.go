@@ -1,7 +1,10 @@
 package causes
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/claim"
@@ -22,6 +25,12 @@ func podClaims(v *podView) (all []why.Cause) {
 			Message: "is not bound to a volume: " + sentence(said.Message),
 			Details: map[string]string{"reason": said.Reason},
 		}
+		if notMade(said) {
+			c.Brief = "claim " + use.Name + ": no volume is made for it: " + clause(said.Message)
+			if class := ptr.Deref(obj.Spec.StorageClassName, ""); said.Reason == claim.ExternalProvisioning && class != "" {
+				c.Brief = fmt.Sprintf("claim %s: nothing here makes volumes of the class %s", use.Name, class)
+			}
+		}
 		if name := obj.Spec.VolumeName; name != "" && said.Reason == claim.FailedBinding {
 			c.Details["volume"] = name
 			c.Help = []string{"jobctl get pv"}
@@ -29,4 +38,9 @@ func podClaims(v *podView) (all []why.Cause) {
 		all = append(all, c)
 	}
 	return all
+}
+
+// notMade reports whether the last that was said about a claim is that no volume is made for it.
+func notMade(said *corev1.Event) bool {
+	return said != nil && (said.Reason == claim.ExternalProvisioning || said.Reason == claim.ProvisioningFailed)
 }

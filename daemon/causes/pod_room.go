@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/jobd/jobd/api/shares"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/node"
 )
@@ -70,13 +71,15 @@ func (v *podView) diskPressure() why.Cause {
 	c := why.Cause{
 		Type: "DiskPressure", Brief: "the disk of " + d.Path + " was full just now",
 		Details: map[string]string{"path": d.Path, "what": d.What},
-		Message: fmt.Sprintf("The disk of %s was nearly full (%s), so the machine takes no pods until it has had room for some minutes (--eviction-pressure-transition-period). The taint %s shows that; it needs no toleration.",
+		Message: fmt.Sprintf("The disk of %s was nearly full (%s), so the machine takes no pods until it has had room for some "+
+			"minutes (--eviction-pressure-transition-period). The taint %s shows that; it needs no toleration.",
 			d.Path, d.What, corev1.TaintNodeDiskPressure),
 		Until: at(d.Until), Since: at(d.Seen),
 	}
 	if d.Short {
 		c.Brief, c.Until, c.Since = "the disk of "+d.Path+" is full", nil, nil
-		c.Message = fmt.Sprintf("The disk of %s is nearly full (%s), so the machine takes no pods until it has room. The taint %s shows that; it needs no toleration.",
+		c.Message = fmt.Sprintf("The disk of %s is nearly full (%s), so the machine takes no pods until it has room. The taint %s "+
+			"shows that; it needs no toleration.",
 			d.Path, d.What, corev1.TaintNodeDiskPressure)
 		c.Help = []string{"df -h " + d.Path, "jobctl image list"}
 	}
@@ -116,7 +119,7 @@ func (v *podView) gang(g *node.GangWait) []why.Cause {
 	}
 	switch {
 	case !g.Known:
-		c.Brief = "PodGroup " + name + " does not exist"
+		c.Brief, c.Details["exists"] = "PodGroup "+name+" does not exist", "false"
 		c.Message = "It waits for its PodGroup, which does not exist."
 		c.Help = []string{"jobctl get workloads,podgroups" + inNamespace(v.pod.Namespace)}
 	case g.Bound >= g.Need:
@@ -163,6 +166,10 @@ func (v *podView) room(r *node.Room) why.Cause {
 		if s.Reserved > 0 {
 			lack += fmt.Sprintf(" (%s is reserved for pods of a higher priority, for which others make way)", human(s.Resource, s.Reserved))
 		}
+		if s.Kept > 0 {
+			lack += fmt.Sprintf(" (%s is kept for %s, which has waited for longer than --starvation-after)", human(s.Resource, s.Kept), v.kept(r))
+			c.Details["kept."+string(s.Resource)] = amount(s.Resource, s.Kept)
+		}
 		if c.Brief == "" {
 			c.Brief = fmt.Sprintf("no room for %s (%s free)", request(s.Resource, s.Request), human(s.Resource, s.Free))
 		}
@@ -183,8 +190,22 @@ func (v *podView) room(r *node.Room) why.Cause {
 	}
 	c.Message = fmt.Sprintf("It waits for room: %s. It is at place %d of the %d pods that wait, with priority %d.",
 		strings.Join(lacks, "; "), r.Place, r.Waiting, r.Priority)
+	c.Message += fairly(r.Fair)
 	if r.Nominated {
 		c.Message += " Pods of a lower priority are being ended for it."
+	}
+	if r.Kept != nil && r.Kept.Own {
+		c.Details["kept"] = "true"
+		c.Message += " It has waited for longer than --starvation-after, so what it needs is given to nobody behind it: it starts at the latest " +
+			"when those that run now have ended."
+	}
+	switch f := v.Forecast; {
+	case f == nil:
+	case f.Starts != nil:
+		c.Brief += ", " + f.Starts.Brief(v.Now)
+		c.Message += fmt.Sprintf(" Its start is %s.", f.Starts.Brief(v.Now))
+	default:
+		c.Message += " Nobody knows when it starts: that depends on pods without a deadline, of which no earlier runs are known."
 	}
 	c.Causes = v.holders(r)
 	if first := v.firstEnd(r); !first.IsZero() {
@@ -197,6 +218,33 @@ func (v *podView) room(r *node.Room) why.Cause {
 	return c
 }
 
+// fairly says what decides about the place of a pod among those of the same priority, if that is what everybody has used.
+func fairly(f *node.FairPlace) string {
+	if f == nil {
+		return ""
+	}
+	used := func(a node.Account) string {
+		out := "has used " + shares.MachineTime(a.Used) + " of the whole machine"
+		if a.Share != 1 {
+			out += fmt.Sprintf(", with a share of %g", a.Share)
+		}
+		return out
+	}
+	own := fmt.Sprintf(" The order is fair: %s %s of late", f.Own.Name, used(f.Own))
+	if f.First.Name == f.Own.Name {
+		return own + ", and comes first."
+	}
+	return own + "; whoever comes first " + used(f.First) + "."
+}
+
+// kept names the pod for which room is kept.
+func (v *podView) kept(r *node.Room) string {
+	if known, ok := v.Holders[r.Kept.First]; ok {
+		return known.Object.String()
+	}
+	return "another pod"
+}
+
 // isDevice reports whether a resource is a kind of device, as nvidia.com/gpu is.
 func isDevice(name corev1.ResourceName) bool {
 	domain, _, found := strings.Cut(string(name), "/")
@@ -206,7 +254,8 @@ func isDevice(name corev1.ResourceName) bool {
 // noDevice is a kind of device of which the machine has none: those that jobd knows of are described in files.
 func (v *podView) noDevice(c *why.Cause, s node.Shortage) why.Cause {
 	c.Type, c.Brief = "DeviceMissing", fmt.Sprintf("no device %s is known on this machine", s.Resource)
-	c.Message = fmt.Sprintf("It asks for %s of the device %s, and none is known on this machine: jobd offers the devices that CDI files in /etc/cdi or /var/run/cdi describe, also of files that appear later.",
+	c.Message = fmt.Sprintf("It asks for %s of the device %s, and none is known on this machine: jobd offers the devices that CDI "+
+		"files in /etc/cdi or /var/run/cdi describe, also of files that appear later.",
 		amount(s.Resource, s.Request), s.Resource)
 	c.Help = []string{"ls /etc/cdi /var/run/cdi"}
 	if strings.HasPrefix(string(s.Resource), "nvidia.com/") {

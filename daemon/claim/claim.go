@@ -103,15 +103,15 @@ func (c Class) provides() bool {
 	return c.Storage != nil && c.Storage.Provisioner == core.LocalProvisioner
 }
 
-// Grows reports whether volumes of the class can be expanded.
-func (c Class) Grows() bool {
+// grows reports whether volumes of the class can be expanded.
+func (c Class) grows() bool {
 	return c.Storage != nil && ptr.Deref(c.Storage.AllowVolumeExpansion, false)
 }
 
 // VolumeName returns the name of the volume that is created for a claim.
 func VolumeName(claim types.UID) string { return "pvc-" + string(claim) }
 
-// OnePod reports whether only one pod at a time may use a claim (PersistentVolumeClaimSpec.AccessModes).
-func OnePod(c *corev1.PersistentVolumeClaim) bool {
+// onePod reports whether only one pod at a time may use a claim (PersistentVolumeClaimSpec.AccessModes).
+func onePod(c *corev1.PersistentVolumeClaim) bool {
 	return slices.Contains(c.Spec.AccessModes, corev1.ReadWriteOncePod)
 }

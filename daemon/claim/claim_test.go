@@ -120,12 +120,18 @@ func TestVolumesThatAClaimNames(t *testing.T) {
 		volume *pv
 		want   string // empty: it is bound
 	}{
-		"one that fits":              {newVolume("v", "manual", "1Gi"), ""},
-		"one that is too small":      {newVolume("v", "manual", "1Mi"), "requested PV is too small"},
-		"one of another class":       {newVolume("v", "other", "1Gi"), "storageClassName does not match"},
-		"one of another mode":        {newVolume("v", "manual", "1Gi", func(v *pv) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }), "incompatible volumeMode"},
-		"one for other access":       {newVolume("v", "manual", "1Gi", func(v *pv) { v.Spec.AccessModes[0] = corev1.ReadOnlyMany }), "incompatible accessMode"},
-		"one that another claim has": {newVolume("v", "manual", "1Gi", func(v *pv) { v.Spec.ClaimRef = &corev1.ObjectReference{Name: "other"} }), "already bound to a different claim."},
+		"one that fits":         {newVolume("v", "manual", "1Gi"), ""},
+		"one that is too small": {newVolume("v", "manual", "1Mi"), "requested PV is too small"},
+		"one of another class":  {newVolume("v", "other", "1Gi"), "storageClassName does not match"},
+		"one of another mode": {
+			newVolume("v", "manual", "1Gi", func(v *pv) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }),
+			"incompatible volumeMode",
+		},
+		"one for other access": {newVolume("v", "manual", "1Gi", func(v *pv) { v.Spec.AccessModes[0] = corev1.ReadOnlyMany }), "incompatible accessMode"},
+		"one that another claim has": {
+			newVolume("v", "manual", "1Gi", func(v *pv) { v.Spec.ClaimRef = &corev1.ObjectReference{Name: "other"} }),
+			"already bound to a different claim.",
+		},
 	} {
 		claim := newClaim(of("manual"), func(c *pvc) { c.Spec.VolumeName = "v" })
 		d := Next(claim, c.volume, &World{}, false)
@@ -150,10 +156,12 @@ func TestFates(t *testing.T) {
 		phase  corev1.PersistentVolumePhase
 		delete bool
 	}{
-		"nobody's":                         {newVolume("v", "", "1Gi"), nil, corev1.VolumeAvailable, false},
-		"its claim is there":               {newVolume("v", "", "1Gi", bound, ours, deleted), owner, corev1.VolumeBound, false},
-		"its claim is gone":                {newVolume("v", "", "1Gi", bound, ours, deleted), nil, corev1.VolumeReleased, true},
-		"another claim has that name":      {newVolume("v", "", "1Gi", bound, ours, deleted), newClaim(func(c *pvc) { c.UID = "d" }), corev1.VolumeReleased, true},
+		"nobody's":           {newVolume("v", "", "1Gi"), nil, corev1.VolumeAvailable, false},
+		"its claim is there": {newVolume("v", "", "1Gi", bound, ours, deleted), owner, corev1.VolumeBound, false},
+		"its claim is gone":  {newVolume("v", "", "1Gi", bound, ours, deleted), nil, corev1.VolumeReleased, true},
+		"another claim has that name": {
+			newVolume("v", "", "1Gi", bound, ours, deleted), newClaim(func(c *pvc) { c.UID = "d" }), corev1.VolumeReleased, true,
+		},
 		"it is retained":                   {newVolume("v", "", "1Gi", bound, ours), nil, corev1.VolumeReleased, false},
 		"an administrator's is not erased": {newVolume("v", "", "1Gi", bound, deleted), nil, corev1.VolumeFailed, false},
 	} {
@@ -170,9 +178,12 @@ func TestWhatPodsWaitFor(t *testing.T) {
 		state *State
 		want  string // "-": it does not wait
 	}{
-		"a claim that is missing":   {Use{Name: "x"}, nil, `persistentvolumeclaim "x" not found`},
-		"one to be made for it":     {Use{Name: "x", Own: true}, nil, `waiting for ephemeral volume controller to create the persistentvolumeclaim "x"`},
-		"one made for another pod":  {Use{Name: "x", Own: true}, &State{Bound: true, Owner: "other"}, "PVC ns/x was not created for pod ns/p (pod is not owner)"},
+		"a claim that is missing": {Use{Name: "x"}, nil, `persistentvolumeclaim "x" not found`},
+		"one to be made for it":   {Use{Name: "x", Own: true}, nil, `waiting for ephemeral volume controller to create the persistentvolumeclaim "x"`},
+		"one made for another pod": {
+			Use{Name: "x", Own: true}, &State{Bound: true, Owner: "other"},
+			"PVC ns/x was not created for pod ns/p (pod is not owner)",
+		},
 		"one that is not bound":     {Use{Name: "x"}, &State{}, "pod has unbound immediate PersistentVolumeClaims"},
 		"a volume that is made":     {Use{Name: "x"}, &State{Delays: true}, ""},
 		"one that cannot be made":   {Use{Name: "x"}, &State{Delays: true, Why: "no space"}, "no space"},

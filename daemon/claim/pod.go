@@ -66,7 +66,7 @@ type State struct {
 func StateOf(c *corev1.PersistentVolumeClaim) State {
 	s := State{
 		UID: c.UID, Bound: c.Status.Phase == corev1.ClaimBound, Lost: c.Status.Phase == corev1.ClaimLost,
-		Deleting: c.DeletionTimestamp != nil, Volume: c.Spec.VolumeName, OnePod: OnePod(c),
+		Deleting: c.DeletionTimestamp != nil, Volume: c.Spec.VolumeName, OnePod: onePod(c),
 	}
 	if owner := metav1.GetControllerOfNoCopy(c); owner != nil && owner.Kind == "Pod" {
 		s.Owner = owner.UID

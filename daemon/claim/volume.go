@@ -60,7 +60,7 @@ func GrowthOf(c *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, clas
 	switch {
 	case want.Cmp(has) <= 0:
 		return Growth{}
-	case !core.IsProvisioned(pv) || !class.Grows():
+	case !core.IsProvisioned(pv) || !class.grows():
 		return Growth{Event: warning(VolumeResizeFailed,
 			"only volumes that jobd has created can be expanded, and only if their storage class allows it")}
 	}

@@ -63,8 +63,8 @@ func TestDatabaseOfARunningDaemonIsLookedAfter(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "copy")
 	lookAfter := func() {
 		t.Helper()
-		if err := maintenance.Check(ctx, d.config()); err != nil {
-			t.Error(err)
+		if refused, err := maintenance.Check(ctx, d.config()); err != nil || len(refused) > 0 {
+			t.Error(refused, err)
 		}
 		out, err := os.Create(copied)
 		if err != nil {
@@ -86,11 +86,11 @@ func TestDatabaseOfARunningDaemonIsLookedAfter(t *testing.T) {
 	other := start(t)
 	mixed := d.config()
 	mixed.Socket = filepath.Join(other.dir, "state", "jobd.sock")
-	if err := maintenance.Check(ctx, mixed); err == nil || !strings.Contains(err.Error(), filepath.Join(other.dir, "root", "jobd.db")) {
+	if _, err := maintenance.Check(ctx, mixed); err == nil || !strings.Contains(err.Error(), filepath.Join(other.dir, "root", "jobd.db")) {
 		t.Errorf("the database of another daemon: %v", err)
 	}
 	mixed.Socket = filepath.Join(d.dir, "nothing.sock")
-	if err := maintenance.Check(ctx, mixed); err == nil || !strings.Contains(err.Error(), "open in another jobd (pid ") {
+	if _, err := maintenance.Check(ctx, mixed); err == nil || !strings.Contains(err.Error(), "open in another jobd (pid ") {
 		t.Errorf("a socket that nobody serves: %v", err)
 	}
 

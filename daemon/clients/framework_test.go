@@ -142,7 +142,10 @@ func (f framework) test(ctx context.Context, name string) error {
 }
 
 // until waits for an object by name as frameworks do: a list, then a watch from its version.
-func until[L runtime.Object](ctx context.Context, name string, example runtime.Object, list func(context.Context, metav1.ListOptions) (L, error), follow func(context.Context, metav1.ListOptions) (watch.Interface, error), is func(watch.Event) (bool, error)) error {
+func until[L runtime.Object](
+	ctx context.Context, name string, example runtime.Object, list func(context.Context, metav1.ListOptions) (L, error),
+	follow func(context.Context, metav1.ListOptions) (watch.Interface, error), is func(watch.Event) (bool, error),
+) error {
 	selector := "metadata.name=" + name
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -243,8 +246,15 @@ func (f framework) patchStatus(ctx context.Context, ns string) error {
 		want []string
 	}{
 		{types.StrategicMergePatchType, `{"status":{"conditions":[` + fmt.Sprintf(condition, "ByStrategic") + `]}}`, []string{"ByStrategic"}},
-		{types.JSONPatchType, `[{"op":"add","path":"/status/conditions/-","value":` + fmt.Sprintf(condition, "ByJSON") + `}]`, []string{"ByStrategic", "ByJSON"}},
-		{types.ApplyPatchType, `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"status"},"status":{"conditions":[` + fmt.Sprintf(condition, "ByApply") + `]}}`, []string{"ByApply"}},
+		{
+			types.JSONPatchType, `[{"op":"add","path":"/status/conditions/-","value":` + fmt.Sprintf(condition, "ByJSON") + `}]`,
+			[]string{"ByStrategic", "ByJSON"},
+		},
+		{
+			types.ApplyPatchType,
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"status"},"status":{"conditions":[` + fmt.Sprintf(condition, "ByApply") + `]}}`,
+			[]string{"ByApply"},
+		},
 		{types.MergePatchType, `{"status":{"conditions":[` + fmt.Sprintf(condition, "ByMerge") + `]}}`, []string{"ByMerge"}},
 	} {
 		options := metav1.PatchOptions{FieldManager: "framework"}

@@ -81,7 +81,9 @@ var manifests = map[string][]string{
 		`{spec: {completions: 4, completionMode: Indexed, backoffLimitPerIndex: 1, maxFailedIndexes: 2, successPolicy: {rules: [{succeededIndexes: "0-1"}]}, podFailurePolicy: {rules: [{action: FailIndex, onExitCodes: {operator: In, values: [42]}}]}, template: {metadata: {annotations: {jobd.dev/simulate-exit-code: "1:42,2:1"}}, spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}`,
 		`{spec: {ttlSecondsAfterFinished: 0, activeDeadlineSeconds: 1, backoffLimit: 1, template: {metadata: {annotations: {jobd.dev/simulate-duration: 1h}}, spec: {terminationGracePeriodSeconds: 0, restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}`,
 	},
-	"cronjobs.batch":                    {`{spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}}}`},
+	"cronjobs.batch": {
+		`{spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}}}`,
+	},
 	"nodes":                             {`{}`},
 	"priorityclasses.scheduling.k8s.io": {`{value: 7}`},
 	"endpointslices.discovery.k8s.io":   {`{addressType: IPv4, endpoints: [{addresses: [192.0.2.1]}], ports: [{port: 80}]}`},
@@ -131,7 +133,8 @@ func (g *generator) request() request {
 	path += "/" + k.Resource
 	r := request{header: http.Header{}, path: path}
 	if g.chance(3) {
-		r.header.Set("Accept", oneOf(g, "application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v1",
+		r.header.Set("Accept", oneOf(g, "application/json", "application/yaml", "application/vnd.kubernetes.protobuf",
+			"application/json;as=Table;g=meta.k8s.io;v=v1",
 			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", "*/*"))
 	}
 	if g.chance(30) {
@@ -142,7 +145,10 @@ func (g *generator) request() request {
 	}
 	one := path + "/" + url.PathEscape(g.name())
 	if g.chance(8) {
-		one += "/" + oneOf(g, "status", "status", "status", "status", "finalize", "log", "eviction", "scale", "binding", "ephemeralcontainers", "resize", "token", "nope", "")
+		one += "/" + oneOf(
+			g, "status", "status", "status", "status", "finalize", "log", "eviction", "scale", "binding", "ephemeralcontainers",
+			"resize", "token", "nope", "",
+		)
 	}
 	switch g.rng.IntN(12) {
 	case 0, 1, 2, 3:
@@ -176,9 +182,12 @@ func (g *generator) request() request {
 // anyPath asks for what is no object.
 func (g *generator) anyPath() request {
 	return request{method: oneOf(g, "GET", "GET", "GET", "POST", "DELETE", "HEAD"), header: http.Header{}, path: oneOf(g,
-		"/", "/api", "/apis", "/api/v1", "/apis/batch/v1", "/apis/batch", "/apis/nope/v1", "/version", "/livez?verbose", "/readyz?verbose", "/healthz", "/metrics",
-		"/openapi/v3/apis/batch/v1", "/openapi/v3/nope", "/api/v1/watch/pods?timeoutSeconds=1", "/api/v1/watch/namespaces/default/pods/a?timeoutSeconds=1", "/apis/batch/v1/namespaces", "/api/v2/pods",
-		"/jobd/v1/database", "/jobd/v1/database?op=check", "/jobd/v1/kubeconfig?role=nope", "/%2e%2e/", "//api//v1", "/api/v1/namespaces/default/pods/a/log?follow=nope&tailLines=x",
+		"/", "/api", "/apis", "/api/v1", "/apis/batch/v1", "/apis/batch", "/apis/nope/v1", "/version", "/livez?verbose", "/readyz?verbose",
+		"/healthz", "/metrics",
+		"/openapi/v3/apis/batch/v1", "/openapi/v3/nope", "/api/v1/watch/pods?timeoutSeconds=1",
+		"/api/v1/watch/namespaces/default/pods/a?timeoutSeconds=1", "/apis/batch/v1/namespaces", "/api/v2/pods",
+		"/jobd/v1/database", "/jobd/v1/database?op=check", "/jobd/v1/kubeconfig?role=nope", "/%2e%2e/", "//api//v1",
+		"/api/v1/namespaces/default/pods/a/log?follow=nope&tailLines=x",
 		"/api/v1/namespaces/default/pods/a/log?sinceSeconds=-1", "/api/v1/namespaces/default/pods/a/log?container=zzz&previous=true",
 		"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/apis/authentication.k8s.io/v1/selfsubjectreviews")}
 }
@@ -208,7 +217,14 @@ func (g *generator) withQuery(r request) request {
 		q.Set("labelSelector", g.selector())
 	}
 	if g.chance(15) {
-		q.Set("fieldSelector", oneOf(g, "metadata.name=a", "metadata.name!=a", "metadata.namespace=h1", "status.phase=Running", "spec.nodeName=", "status.successful=1", "involvedObject.name=a", "type=Opaque", "nope=a", "=", ",", "metadata.name=a\\,b", "a==b,!", g.text()))
+		q.Set(
+			"fieldSelector",
+			oneOf(
+				g, "metadata.name=a", "metadata.name!=a", "metadata.namespace=h1", "status.phase=Running", "spec.nodeName=",
+				"status.successful=1", "involvedObject.name=a", "type=Opaque", "nope=a", "=", ",", "metadata.name=a\\,b",
+				"a==b,!", g.text(),
+			),
+		)
 	}
 	for _, p := range parameters {
 		if g.chance(60) {
@@ -229,7 +245,10 @@ func (g *generator) withQuery(r request) request {
 }
 
 func (g *generator) selector() string {
-	parts := []string{"a", "a=b", "a!=b", "!a", "a in (b,c)", "a notin (b)", "a>1", "a<x", "job-name=a", "batch.kubernetes.io/job-name in (a,b)", "=", "in", "(", ")", ",", "a in ()", "!", "a==b", g.text()}
+	parts := []string{
+		"a", "a=b", "a!=b", "!a", "a in (b,c)", "a notin (b)", "a>1", "a<x", "job-name=a",
+		"batch.kubernetes.io/job-name in (a,b)", "=", "in", "(", ")", ",", "a in ()", "!", "a==b", g.text(),
+	}
 	s := oneOf(g, parts...)
 	for g.chance(2) {
 		s += oneOf(g, ",", ",", " ", "") + oneOf(g, parts...)
@@ -238,7 +257,11 @@ func (g *generator) selector() string {
 }
 
 func (g *generator) text() string {
-	return oneOf(g, "", "a", "busybox", "../../x", "\x00", "ä€😀", "\xff\xfe", strings.Repeat("x", g.rng.IntN(400)), "$(A)", "*/5 * * * *", "@every 1s", "TZ=x * * * * *", "1-3,5", "0-2147483647", "-1", "1e9", "10Mi", "1.5", "2030-01-01T00:00:00Z", "Never", "Indexed", "metadata.labels['a']", "a=b", "default", "{}", "null")
+	return oneOf(
+		g, "", "a", "busybox", "../../x", "\x00", "ä€😀", "\xff\xfe", strings.Repeat("x", g.rng.IntN(400)), "$(A)", "*/5 * * * *",
+		"@every 1s", "TZ=x * * * * *", "1-3,5", "0-2147483647", "-1", "1e9", "10Mi", "1.5", "2030-01-01T00:00:00Z", "Never",
+		"Indexed", "metadata.labels['a']", "a=b", "default", "{}", "null",
+	)
 }
 
 // value is one that a field may be given by somebody who has not read what it means.
@@ -271,7 +294,10 @@ func (g *generator) mutate(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
 		if len(x) == 0 || g.chance(6) {
-			x[oneOf(g, "name", "labels", "annotations", "finalizers", "ownerReferences", "generateName", "spec", "status", "suspend", "parallelism", "env", "volumes", "extra", g.text())] = g.value(0)
+			x[oneOf(
+				g, "name", "labels", "annotations", "finalizers", "ownerReferences", "generateName", "spec", "status", "suspend",
+				"parallelism", "env", "volumes", "extra", g.text(),
+			)] = g.value(0)
 			return x
 		}
 		k := oneOf(g, slices.Sorted(maps.Keys(x))...)
@@ -319,7 +345,12 @@ func (g *generator) manifest(k *kind.Kind, gv schema.GroupVersion) map[string]an
 		meta["finalizers"] = []any{oneOf(g, "example.com/hold", "orphan", "foregroundDeletion", "nope")}
 	}
 	if g.chance(20) {
-		meta["ownerReferences"] = []any{map[string]any{"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": oneOf(g, "1", "2", ""), "controller": g.chance(2), "blockOwnerDeletion": g.chance(2)}}
+		meta["ownerReferences"] = []any{
+			map[string]any{
+				"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": oneOf(g, "1", "2", ""), "controller": g.chance(2),
+				"blockOwnerDeletion": g.chance(2),
+			},
+		}
 	}
 	m["metadata"] = meta
 	return m
@@ -350,7 +381,12 @@ func (g *generator) object(r *request, k *kind.Kind, gv schema.GroupVersion) {
 		r.body = body
 		return
 	case 1:
-		r.body = []byte(oneOf(g, "", "{", "null", "[]", "{}", `{"kind":"Job"}`, strings.Repeat("[", 20_000), `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":{}}}`, g.text()))
+		r.body = []byte(
+			oneOf(
+				g, "", "{", "null", "[]", "{}", `{"kind":"Job"}`, strings.Repeat("[", 20_000),
+				`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":{}}}`, g.text(),
+			),
+		)
 		r.header.Set("Content-Type", oneOf(g, "application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "text/plain", ""))
 		return
 	case 2, 3, 4, 5:
@@ -373,7 +409,13 @@ func (g *generator) object(r *request, k *kind.Kind, gv schema.GroupVersion) {
 }
 
 func (g *generator) patch(r *request, k *kind.Kind, gv schema.GroupVersion) {
-	r.header.Set("Content-Type", oneOf(g, "application/merge-patch+json", "application/strategic-merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml", "application/apply-patch+yaml"))
+	r.header.Set(
+		"Content-Type",
+		oneOf(
+			g, "application/merge-patch+json", "application/strategic-merge-patch+json", "application/json-patch+json",
+			"application/apply-patch+yaml", "application/apply-patch+yaml",
+		),
+	)
 	if g.chance(40) {
 		r.header.Set("Content-Type", oneOf(g, "application/json", "text/plain", ""))
 	}
@@ -381,8 +423,13 @@ func (g *generator) patch(r *request, k *kind.Kind, gv schema.GroupVersion) {
 		ops := make([]any, 1+g.rng.IntN(4))
 		for i := range ops {
 			op := map[string]any{
-				"op":   oneOf(g, "add", "replace", "remove", "test", "copy", "move", "nope"),
-				"path": oneOf(g, "/metadata/labels/a", "/metadata/labels", "/metadata/finalizers", "/metadata/annotations", "/spec/suspend", "/spec/parallelism", "/spec/template/spec/containers/0/image", "/spec/template/spec/containers/-", "/status/conditions/-", "/status/active", "/metadata/name", "/metadata/uid", "/kind", "", "/", "nope", "/spec/~1~0", "/spec/template/spec/containers/99999999999"),
+				"op": oneOf(g, "add", "replace", "remove", "test", "copy", "move", "nope"),
+				"path": oneOf(
+					g, "/metadata/labels/a", "/metadata/labels", "/metadata/finalizers", "/metadata/annotations", "/spec/suspend",
+					"/spec/parallelism", "/spec/template/spec/containers/0/image", "/spec/template/spec/containers/-",
+					"/status/conditions/-", "/status/active", "/metadata/name", "/metadata/uid", "/kind", "", "/", "nope",
+					"/spec/~1~0", "/spec/template/spec/containers/99999999999",
+				),
 			}
 			if g.chance(2) {
 				op["value"] = g.value(0)
@@ -400,11 +447,21 @@ func (g *generator) patch(r *request, k *kind.Kind, gv schema.GroupVersion) {
 	case 0:
 		m = g.mutate(any(g.manifest(k, gv)))
 	case 1:
-		m = map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": g.value(3)}, "finalizers": oneOf[any](g, nil, []any{}, []any{"example.com/hold"})}}
+		m = map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"a": g.value(3)}, "finalizers": oneOf[any](g, nil, []any{}, []any{"example.com/hold"})},
+		}
 	case 2:
 		m = map[string]any{"spec": g.value(0)}
 	case 3:
-		m = map[string]any{"status": map[string]any{"phase": oneOf(g, "Running", "Failed", "Nope"), "active": g.value(3), "conditions": oneOf[any](g, nil, []any{map[string]any{"type": "X", "status": "True"}}, []any{map[string]any{"$patch": "delete", "type": "X"}}, g.value(0))}}
+		m = map[string]any{
+			"status": map[string]any{
+				"phase": oneOf(g, "Running", "Failed", "Nope"), "active": g.value(3),
+				"conditions": oneOf[any](
+					g, nil, []any{map[string]any{"type": "X", "status": "True"}},
+					[]any{map[string]any{"$patch": "delete", "type": "X"}}, g.value(0),
+				),
+			},
+		}
 	default:
 		m = g.manifest(k, gv)
 	}

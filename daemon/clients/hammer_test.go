@@ -197,7 +197,10 @@ func (h *hammer) everythingIsListed() {
 	client := &http.Client{Transport: &http.Transport{DialContext: h.dial}}
 	defer client.CloseIdleConnections()
 	for _, k := range apischeme.Kinds() {
-		for _, accept := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v1"} {
+		for _, accept := range []string{
+			"application/json", "application/yaml", "application/vnd.kubernetes.protobuf",
+			"application/json;as=Table;g=meta.k8s.io;v=v1",
+		} {
 			h.send(h.t.Context(), client, request{method: "GET", path: root(k.GroupVersion) + "/" + k.Resource, header: http.Header{"Accept": {accept}}})
 		}
 	}

@@ -21,7 +21,10 @@ func TestHandlersAsAFileHasThem(t *testing.T) {
 			want: Handlers{"runsc": {Name: "runsc", Path: "/bin/runsc", Args: []string{"--debug", "--platform=kvm"}}}},
 		{name: "another crun", file: `{crun: /opt/crun}`, want: Handlers{"crun": {Name: "crun", Path: "/opt/crun"}}},
 		{name: "a name that no class can have", file: `{Run_SC: /bin/runsc}`, failure: `runtime-handlers: "Run_SC": a lowercase RFC 1123 label must`},
-		{name: "a path that depends on where jobd is started", file: `{runsc: bin/runsc}`, failure: `runtime-handlers: runsc: the path "bin/runsc" is not absolute`},
+		{
+			name: "a path that depends on where jobd is started", file: `{runsc: bin/runsc}`,
+			failure: `runtime-handlers: runsc: the path "bin/runsc" is not absolute`,
+		},
 		{name: "no path", file: `{runsc: {args: [a]}}`, failure: `runtime-handlers: runsc: the path "" is not absolute`},
 		{name: "a setting that there is not", file: `{runsc: {path: /bin/runsc, options: [a]}}`, failure: `runsc: json: unknown field "options"`},
 	} {

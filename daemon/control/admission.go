@@ -5,16 +5,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/store"
 )
@@ -25,36 +24,42 @@ const (
 	// explainedAtOnce bounds for how many pods that is written in a second.
 	explainedAtOnce = 500
 
+	// starvation is the key of the timer of those that have waited for too long; that of those that say why they wait is empty.
+	starvation = "starvation"
+
 	preempting = "default-scheduler: preempting to accommodate a higher priority pod"
 )
 
 // admission binds pods to the node when they fit.
 type admission struct {
 	loop.Base
-	timers   *loop.Timers
-	capacity *node.Node
-	name, ip string // of the node
-	pods     *pods
-	gangs    *gang.Gangs
-	claims   *claims
-	aside    *aside.List
-	// held are the pods that wait for a claim, and why in a scheduler's words; empty while the volume is being made.
-	held map[types.UID]string
-	// deferred are the pods on the node that wait for room to become larger.
-	deferred map[types.UID]deferred
-	// kept are the namespaces for whose pods in deferred room is kept, or was within the last hour, and since when.
-	kept    map[string]time.Time
-	sysctls oci.Sysctls
-	// arrivals are pods whose manifests name a node, and that have not been looked at.
-	arrivals []types.UID
-	// expected are critical ones among them, which wait for the end of the pods that make room.
+	*queue
+	timers    *loop.Timers
+	followers *loop.Followers
+	ip        string // of the node
+	pods      *podRecords
+	changes   podChanges
+	gangs     gangsOfPods
+	sysctls   oci.Sysctls
+	// expected are critical ones among the arrivals, which wait for the end of the pods that make room.
 	expected []types.UID
 	// waits are the pods that wait for capacity and do not say why yet, in the order in which they came.
 	waits []wait
-	// news are the pods whose reason in held has changed.
-	news []types.UID
-	// pass is the present one.
-	pass *loop.Pass
+	// wake is what the timer of starvation is set to.
+	wake time.Time
+}
+
+// podChanges changes pods for which something was decided.
+type podChanges interface {
+	// touch folds in a pod as it now is, and lets the pod and its Job be looked at.
+	touch(p *loop.Pass, key string, obj *corev1.Pod) error
+	disrupter
+}
+
+// gangsOfPods shows of groups of pods that start together what becomes of their pods.
+type gangsOfPods interface {
+	// Show adds a condition to the group of a pod.
+	Show(p *loop.Pass, obj *corev1.Pod, c metav1.Condition) error
 }
 
 // wait is a pod that will say why it waits, if it still waits at that time.
@@ -63,24 +68,21 @@ type wait struct {
 	at  time.Time
 }
 
-func newAdmission(timers *loop.Timers, capacity *node.Node, c *Config) *admission {
-	a := &admission{
-		timers: timers, capacity: capacity, name: c.NodeName, ip: c.NodeIP, sysctls: c.Sysctls, held: map[types.UID]string{},
-		deferred: map[types.UID]deferred{}, kept: map[string]time.Time{},
+func newAdmission(
+	timers *loop.Timers, followers *loop.Followers, queue *queue, ip string, sysctls oci.Sysctls,
+	pods *podRecords, changes podChanges, gangs gangsOfPods,
+) *admission {
+	return &admission{
+		timers: timers, followers: followers, queue: queue, ip: ip, sysctls: sysctls, pods: pods, changes: changes, gangs: gangs,
 	}
-	capacity.Considers = a.considers
-	return a
 }
 
 // considers says which pod the loop is at work on.
-func (a *admission) considers(uid types.UID) {
-	if rec, ok := a.pods.known[uid]; ok && a.pass != nil {
-		a.pass.Works(rec.key)
+func (a *admission) considers(p *loop.Pass, uid types.UID) {
+	if rec, ok := a.pods.known[uid]; ok {
+		p.Works(rec.key)
 	}
 }
-
-// concernOfAdmission is how package loop calls the concern.
-const concernOfAdmission = "admission"
 
 // Rebuild takes in the labels of namespaces, by which pods select each other (PodAffinityTerm.NamespaceSelector).
 func (a *admission) Rebuild(s *store.Snapshot, _ time.Time) error {
@@ -109,33 +111,40 @@ func (a *admission) Fold(_ *loop.Pass, c loop.Change) error {
 // Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
 // pass, which goes on until there is no step left, or until it is spent and another follows.
 func (a *admission) Settle(p *loop.Pass) (bool, error) {
-	a.pass = p
-	defer func() { a.pass = nil }()
+	a.capacity.At(p.Now)
 	if a.capacity.Freed() {
 		a.arrivals, a.expected = append(a.arrivals, a.expected...), nil
-		if a.retryResizes() {
+		if a.resizes.retry() {
 			return true, nil
 		}
 	}
 	if len(a.arrivals) > 0 {
 		uid := a.arrivals[0]
 		a.arrivals = a.arrivals[1:]
-		a.considers(uid)
+		a.considers(p, uid)
 		return true, a.arrive(p, uid)
 	}
-	step, ok := a.capacity.Next()
+	step, ok := a.capacity.Next(func(uid types.UID) { a.considers(p, uid) })
 	p.Worked(a.capacity.TakeSteps())
 	if !ok {
+		a.awake()
 		return false, nil
 	}
 	return true, a.admit(p, step)
 }
 
-// Due writes into pods that have waited for some time why they wait. With a namespace as the key it frees what is kept for
-// pods that are to become larger.
+// awake sets the timer for when the time alone may change who starts next.
+func (a *admission) awake() {
+	if wake := a.capacity.Wake(); !wake.Equal(a.wake) {
+		a.wake = wake
+		a.timers.Set(a, starvation, wake)
+	}
+}
+
+// Due writes into pods that have waited for some time why they wait.
 func (a *admission) Due(p *loop.Pass, key string) error {
-	if key != "" {
-		a.yieldRoom(key, p.Now)
+	if key == starvation { // Settle goes by the time
+		a.wake = time.Time{}
 		return nil
 	}
 	return a.explainWaits(p)
@@ -146,71 +155,6 @@ func (a *admission) Finish(p *loop.Pass) error {
 	a.noteWaits(p.Now)
 	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.capacity.Running(), a.capacity.Waiting()+len(a.held)
 	return nil
-}
-
-// setPod folds in a pod as it now is; known says that it was seen before.
-func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
-	switch {
-	case pod.Terminal(p) || p.DeletionTimestamp != nil && !podspec.Bound(p):
-		a.gone(p.UID)
-		a.claims.podEnded(rec.key)
-	case !podspec.Bound(p) && a.aside.Has(concernOfAdmission, rec.key):
-		a.gone(p.UID) // it was set aside: nobody looks for room for it
-	case awaitsNode(p):
-		a.capacity.Gone(p.UID) // nobody looks for room for it any longer
-		if why, waits := a.claims.waits(rec.key); waits && p.Spec.NodeName == a.name {
-			a.hold(p.UID, why)
-			return
-		}
-		delete(a.held, p.UID)
-		a.arrivals = append(a.arrivals, p.UID)
-	case podspec.Bound(p):
-		var started time.Time
-		if p.Status.StartTime != nil {
-			started = p.Status.StartTime.Time
-		}
-		delete(a.held, p.UID)
-		a.capacity.Relabel(p)
-		a.capacity.Bound(rec.request, started, pod.Ends(p))
-	case len(p.Spec.SchedulingGates) > 0:
-	default:
-		if why, waits := a.claims.waits(rec.key); waits {
-			a.hold(p.UID, why)
-			return
-		}
-		delete(a.held, p.UID)
-		if known { // its tolerations or labels may have changed
-			if now := requestOf(p, rec.job); !now.Alike(rec.request) {
-				a.capacity.Gone(p.UID)
-				rec.request = now
-			}
-		}
-		a.capacity.Wait(rec.request, p.Status.NominatedNodeName != "")
-	}
-}
-
-// hold keeps a pod waiting for a claim, whether or not it fits.
-func (a *admission) hold(uid types.UID, why string) {
-	a.capacity.Gone(uid)
-	if was, ok := a.held[uid]; !ok || was != why {
-		a.held[uid] = why
-		a.news = append(a.news, uid)
-	}
-}
-
-// gone forgets a pod that has ended or waits no longer.
-func (a *admission) gone(uid types.UID) {
-	a.capacity.Gone(uid)
-	delete(a.deferred, uid)
-	delete(a.held, uid)
-}
-
-// why returns why a pod waits, empty if it does not, or for something that is soon done.
-func (a *admission) why(uid types.UID) string {
-	if why, ok := a.held[uid]; ok {
-		return node.Hopeless(why)
-	}
-	return a.capacity.Why(uid)
 }
 
 // admit carries out a step of admission.
@@ -239,7 +183,7 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 	if err != nil || obj == nil {
 		return err
 	}
-	if why, waits := a.claims.waits(key); waits { // another pod took the claim in the same pass
+	if why, waits := a.claims.Waits(key); waits { // another pod took the claim in the same pass
 		a.hold(uid, why)
 		return nil
 	}
@@ -280,7 +224,7 @@ func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
 			return err
 		}
 	}
-	return a.pods.disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
+	return a.changes.disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
 }
 
 // noteWaits notes the pods that have begun to wait, or whose reason to wait may have changed.
@@ -301,6 +245,9 @@ func (a *admission) noteWaits(now time.Time) {
 // explainWaits writes into pods that have waited for some time why they wait; if they are very many, little by little.
 func (a *admission) explainWaits(p *loop.Pass) error {
 	for explained := 0; len(a.waits) > 0 && explained < explainedAtOnce && !a.waits[0].at.After(p.Now); {
+		if explained > 0 && p.Room() == 0 {
+			break
+		}
 		uid := a.waits[0].uid
 		a.waits = a.waits[1:]
 		why := a.why(uid)

@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"slices"
@@ -6,11 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jobd/jobd/daemon/objects"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/jobd/jobd/daemon/controltest"
+	"github.com/jobd/jobd/daemon/objects"
 )
 
 func TestPodsThatAreTakenFromTheirJob(t *testing.T) {
@@ -28,21 +30,21 @@ func TestPodsThatAreTakenFromTheirJob(t *testing.T) {
 			t.Run(rule+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
-					defer w.end()
-					w.create(simulate("j", "10s", "0"))
-					p := w.pods()[0]
+					defer w.End()
+					w.Create(controltest.Simulate("j", "10s", "0"))
+					p := w.Pods()[0]
 					tc.change(p)
-					w.put(objects.Key(objects.Pods, p), p)
+					w.Put(objects.Key(objects.Pods, p), p)
 					if restart {
-						w.stop()
-						w.start()
+						w.Stop()
+						w.Start()
 					}
-					i := slices.IndexFunc(w.pods(), func(q *corev1.Pod) bool { return q.UID == p.UID })
-					if p = w.pods()[i]; metav1.IsControlledBy(p, w.job("j")) != tc.back {
+					i := slices.IndexFunc(w.Pods(), func(q *corev1.Pod) bool { return q.UID == p.UID })
+					if p = w.Pods()[i]; metav1.IsControlledBy(p, w.Job("j")) != tc.back {
 						t.Errorf("its owners are %v", p.OwnerReferences)
 					}
 					time.Sleep(time.Minute)
-					if got := w.job("j"); !objects.Finished(got) || got.Status.Succeeded != 1 {
+					if got := w.Job("j"); !objects.Finished(got) || got.Status.Succeeded != 1 {
 						t.Errorf("%+v", got.Status)
 					}
 				})
@@ -54,14 +56,14 @@ func TestPodsThatAreTakenFromTheirJob(t *testing.T) {
 func TestAPodThatNoJobCountsIsHeldByNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
+		defer w.End()
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Name: "p", Namespace: "default", UID: uuid.NewUUID(), Finalizers: []string{batchv1.JobTrackingFinalizer, "example.com/other"},
 			Labels: map[string]string{batchv1.ControllerUidLabel: "one that is gone"},
 		}}
 		p.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
-		w.put(objects.Key(objects.Pods, p), p)
-		if got := w.pods()[0].Finalizers; !slices.Equal(got, []string{"example.com/other"}) {
+		w.Put(objects.Key(objects.Pods, p), p)
+		if got := w.Pods()[0].Finalizers; !slices.Equal(got, []string{"example.com/other"}) {
 			t.Errorf("finalizers %v", got)
 		}
 	})

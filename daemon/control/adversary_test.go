@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"fmt"
@@ -23,7 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/simulated"
@@ -39,7 +42,10 @@ var adversaries = map[string]func(n int) []objects.Object{
 	}),
 	"env": onJob(func(j *batchv1.Job, n int) {
 		for i := range n {
-			j.Spec.Template.Spec.Containers[0].Env = append(j.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprint("E", i), Value: fmt.Sprintf("$(E%d)", i-1)})
+			j.Spec.Template.Spec.Containers[0].Env = append(
+				j.Spec.Template.Spec.Containers[0].Env,
+				corev1.EnvVar{Name: fmt.Sprint("E", i), Value: fmt.Sprintf("$(E%d)", i-1)},
+			)
 		}
 	}),
 	"volumes": onJob(func(j *batchv1.Job, n int) {
@@ -56,14 +62,16 @@ var adversaries = map[string]func(n int) []objects.Object{
 	}),
 	"volumes of pods' own": onJob(func(j *batchv1.Job, n int) {
 		for i := range n {
-			template := &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}}
+			template := &corev1.PersistentVolumeClaimTemplate{
+				Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}},
+			}
 			template.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
 			j.Spec.Template.Spec.Volumes = append(j.Spec.Template.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: corev1.VolumeSource{
 				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: template}}})
 		}
 	}),
 	"containers": onJob(func(j *batchv1.Job, n int) {
-		for i := range n / 20 {
+		for i := range n / 8 { // a pod may have 256
 			c := *j.Spec.Template.Spec.Containers[0].DeepCopy()
 			c.Name = fmt.Sprint("c", i)
 			j.Spec.Template.Spec.Containers = append(j.Spec.Template.Spec.Containers, c)
@@ -78,28 +86,40 @@ var adversaries = map[string]func(n int) []objects.Object{
 	}),
 	"ports": onJob(func(j *batchv1.Job, n int) {
 		for i := range n {
-			j.Spec.Template.Spec.Containers[0].Ports = append(j.Spec.Template.Spec.Containers[0].Ports, corev1.ContainerPort{HostPort: int32(i + 1), ContainerPort: int32(i + 1), HostIP: "127.0.0.1"})
+			j.Spec.Template.Spec.Containers[0].Ports = append(
+				j.Spec.Template.Spec.Containers[0].Ports,
+				corev1.ContainerPort{HostPort: int32(i + 1), ContainerPort: int32(i + 1), HostIP: "127.0.0.1"},
+			)
 		}
 	}),
 	"tolerations": onJob(func(j *batchv1.Job, n int) {
 		for i := range n {
-			j.Spec.Template.Spec.Tolerations = append(j.Spec.Template.Spec.Tolerations, corev1.Toleration{Key: fmt.Sprint("t", i), Operator: corev1.TolerationOpExists})
+			j.Spec.Template.Spec.Tolerations = append(
+				j.Spec.Template.Spec.Tolerations, corev1.Toleration{Key: fmt.Sprint("t", i), Operator: corev1.TolerationOpExists},
+			)
 		}
 	}),
 	"node selector": onJob(func(j *batchv1.Job, n int) { j.Spec.Template.Spec.NodeSelector = numbered("l", n) }),
 	"node affinity": onJob(func(j *batchv1.Job, n int) {
 		var terms []corev1.NodeSelectorTerm
 		for i := range n {
-			terms = append(terms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: fmt.Sprint("k", i), Operator: corev1.NodeSelectorOpExists}}})
+			terms = append(
+				terms,
+				corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: fmt.Sprint("k", i), Operator: corev1.NodeSelectorOpExists}}},
+			)
 		}
-		j.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		j.Spec.Template.Spec.Affinity = &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}},
+		}
 	}),
 	"anti-affinity": onJob(func(j *batchv1.Job, n int) {
 		anti := &corev1.PodAntiAffinity{}
 		for i := range n {
 			anti.RequiredDuringSchedulingIgnoredDuringExecution = append(anti.RequiredDuringSchedulingIgnoredDuringExecution, corev1.PodAffinityTerm{
 				TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{},
-				LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpDoesNotExist}}}})
+				LabelSelector: &metav1.LabelSelector{
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpDoesNotExist}},
+				}})
 		}
 		j.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: anti}
 	}),
@@ -122,7 +142,10 @@ var adversaries = map[string]func(n int) []objects.Object{
 	}),
 	"conditions": onPods(5, func(p *corev1.Pod, n int) {
 		for i := range n {
-			p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: corev1.PodConditionType(fmt.Sprint("example.com/c", i))})
+			p.Spec.ReadinessGates = append(
+				p.Spec.ReadinessGates,
+				corev1.PodReadinessGate{ConditionType: corev1.PodConditionType(fmt.Sprint("example.com/c", i))},
+			)
 		}
 	}),
 	"completed indexes": onJob(func(j *batchv1.Job, n int) {
@@ -147,7 +170,9 @@ var adversaries = map[string]func(n int) []objects.Object{
 				codes = append(codes, c+1)
 			}
 			j.Spec.PodFailurePolicy.Rules = append(j.Spec.PodFailurePolicy.Rules, batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionIgnore,
-				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: batchv1.PodFailurePolicyOnExitCodesOpNotIn, Values: codes, ContainerName: ptr.To("c")}})
+				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+					Operator: batchv1.PodFailurePolicyOnExitCodesOpNotIn, Values: codes, ContainerName: ptr.To("c"),
+				}})
 			_ = i
 		}
 	}),
@@ -159,9 +184,26 @@ var adversaries = map[string]func(n int) []objects.Object{
 		j.Spec.CompletionMode, j.Spec.Completions, j.Spec.Parallelism = ptr.To(batchv1.IndexedCompletion), ptr.To(int32(2*n+1)), ptr.To[int32](20)
 		j.Spec.SuccessPolicy = &batchv1.SuccessPolicy{}
 		for range 20 {
-			j.Spec.SuccessPolicy.Rules = append(j.Spec.SuccessPolicy.Rules, batchv1.SuccessPolicyRule{SucceededIndexes: ptr.To(strings.TrimSuffix(list.String(), ",")), SucceededCount: ptr.To(int32(n))})
+			j.Spec.SuccessPolicy.Rules = append(
+				j.Spec.SuccessPolicy.Rules,
+				batchv1.SuccessPolicyRule{SucceededIndexes: ptr.To(strings.TrimSuffix(list.String(), ",")), SucceededCount: ptr.To(int32(n))},
+			)
 		}
 	}),
+	"missed times of CronJobs": func(n int) (all []objects.Object) {
+		for i := range max(1, n/100) { // each takes a hundred Jobs
+			cj := onCronJob(func(*batchv1.CronJob, int) {})(0)[0].(*batchv1.CronJob)
+			cj.Name, cj.UID = fmt.Sprint("c", i), uuid.NewUUID()
+			cj.Annotations = map[string]string{
+				batch.MissedAnnotation: "all", batch.MissedMaxAnnotation: "100", batch.JitterAnnotation: "24h",
+				batch.SchedulesAnnotation: "0 0 29 2 *; 59 23 31 12 *; 0 0 30 2 *; 0 0 1 1 *; 0 0 2 1 *; 0 0 3 1 *; 0 0 4 1 *; 0 0 5 1 *; 0 0 6 1 *; * * 7 1 *",
+			}
+			cj.Spec.TimeZone = ptr.To("Pacific/Apia")
+			cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(time.Time{}.Add(time.Hour))) // as a client can write it
+			all = append(all, cj)
+		}
+		return all
+	},
 	"active Jobs of a CronJob": onCronJob(func(cj *batchv1.CronJob, n int) {
 		for i := range n {
 			cj.Status.Active = append(cj.Status.Active, corev1.ObjectReference{Kind: "Job", Name: fmt.Sprint("j", i), UID: types.UID(fmt.Sprint(i))})
@@ -200,22 +242,59 @@ var adversaries = map[string]func(n int) []objects.Object{
 			j.Spec.Template.Labels = map[string]string{"job": j.Name}
 			j.Spec.Selector = &metav1.LabelSelector{MatchLabels: j.Spec.Template.Labels}
 			for k := range 20 {
-				j.Spec.Selector.MatchExpressions = append(j.Spec.Selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: fmt.Sprint("k", k), Operator: metav1.LabelSelectorOpDoesNotExist})
+				j.Spec.Selector.MatchExpressions = append(
+					j.Spec.Selector.MatchExpressions,
+					metav1.LabelSelectorRequirement{Key: fmt.Sprint("k", k), Operator: metav1.LabelSelectorOpDoesNotExist},
+				)
 			}
 			all = append(all, j)
 		}
 		return append(all, onPods(40, func(*corev1.Pod, int) {})(0)...)
 	},
+	"Jobs that wait for each other": func(n int) (all []objects.Object) {
+		for i := range n {
+			j := onJob(func(*batchv1.Job, int) {})(0)[0].(*batchv1.Job)
+			j.Name, j.Spec.Suspend = fmt.Sprint("waits", i), ptr.To(true)
+			var needs []string // none of them ends, some are never there, and many wait for the same
+			for k := range 32 {
+				needs = append(needs, fmt.Sprintf("waits%d:any", (i+k*k+1)%(n+10)))
+			}
+			slices.Sort(needs)
+			j.Annotations = map[string]string{batch.AfterAnnotation: strings.Join(slices.Compact(needs), ",")}
+			all = append(all, j)
+		}
+		return all
+	},
+	"Jobs of a group": func(n int) (all []objects.Object) {
+		for i := range n {
+			j := onJob(func(*batchv1.Job, int) {})(0)[0].(*batchv1.Job)
+			j.Name = fmt.Sprint("member", i)
+			j.Annotations = map[string]string{
+				core.ConcurrencyGroupAnnotation: fmt.Sprint("g", i%3), core.ConcurrencyLimitAnnotation: fmt.Sprint(1 + i%100),
+				core.ConcurrencyPolicyAnnotation: []string{core.QueueConcurrent, core.ReplaceConcurrent, core.ForbidConcurrent}[i/3%3],
+			}
+			all = append(all, j)
+		}
+		return all
+	},
 	"budgets": func(n int) (all []objects.Object) {
 		for i := range n / 5 {
 			all = append(all, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("b", i)}, Spec: policyv1.PodDisruptionBudgetSpec{
-				MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpDoesNotExist}}}}})
+				MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpDoesNotExist}},
+				}}})
 		}
 		return append(all, onPods(20, func(*corev1.Pod, int) {})(0)...)
 	},
 	"quotas": func(n int) (all []objects.Object) {
-		for i := range n / 20 {
-			all = append(all, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("q", i)}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("1000")}}})
+		for i := range min(n/20, 20) { // each write asks all of a namespace, and only its administrator makes them
+			all = append(
+				all,
+				&corev1.ResourceQuota{
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("q", i)},
+					Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("1000")}},
+				},
+			)
 		}
 		return append(all, onPods(20, func(*corev1.Pod, int) {})(0)...)
 	},
@@ -225,7 +304,9 @@ var adversaries = map[string]func(n int) []objects.Object{
 		all = append(all, group)
 		return append(all, onPods(n/5, func(p *corev1.Pod, _ int) {
 			p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
-			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("3"), "memory": *resource.NewQuantity(int64(len(p.Name)), resource.DecimalSI)}
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+				"cpu": resource.MustParse("3"), "memory": *resource.NewQuantity(int64(len(p.Name)), resource.DecimalSI),
+			}
 		})(n)...)
 	},
 }
@@ -240,14 +321,20 @@ func numbered(prefix string, n int) map[string]string {
 
 func owners(n int) (all []metav1.OwnerReference) {
 	for i := range n {
-		all = append(all, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprint("c", i), UID: types.UID(fmt.Sprint("gone", i)), BlockOwnerDeletion: ptr.To(true)})
+		all = append(
+			all,
+			metav1.OwnerReference{
+				APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprint("c", i), UID: types.UID(fmt.Sprint("gone", i)),
+				BlockOwnerDeletion: ptr.To(true),
+			},
+		)
 	}
 	return all
 }
 
 func onJob(edit func(*batchv1.Job, int)) func(int) []objects.Object {
 	return func(n int) []objects.Object {
-		j := simulate("j", "1h", "0")
+		j := controltest.Simulate("j", "1h", "0")
 		j.Spec.Parallelism, j.Spec.Completions = ptr.To[int32](5), ptr.To[int32](5)
 		j.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
 		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -281,7 +368,7 @@ func onCronJob(edit func(*batchv1.CronJob, int)) func(int) []objects.Object {
 // submit does what the API does with a new object, and then with its status, and returns how many bytes are stored; false if
 // it is refused.
 func (w *world) submit(obj objects.Object) (int, bool) {
-	w.t.Helper()
+	w.T.Helper()
 	for resource, k := range objects.Served() {
 		if reflect.TypeOf(k.New()) != reflect.TypeOf(obj) {
 			continue
@@ -298,9 +385,9 @@ func (w *world) submit(obj objects.Object) (int, bool) {
 		if k.Default != nil {
 			k.Default(obj)
 		}
-		k.Strategy.PrepareForCreate(w.t.Context(), obj)
-		if errs := k.Strategy.Validate(w.t.Context(), obj); len(errs) > 0 {
-			w.t.Logf("%s is refused: %.200v", obj.GetName(), errs[0])
+		k.Strategy.PrepareForCreate(w.T.Context(), obj)
+		if errs := k.Strategy.Validate(w.T.Context(), obj); len(errs) > 0 {
+			w.T.Logf("%s is refused: %.200v", obj.GetName(), errs[0])
 			return 0, false
 		}
 		if status.IsValid() && resource != objects.Pods && !status.IsZero() {
@@ -308,15 +395,15 @@ func (w *world) submit(obj objects.Object) (int, bool) {
 		}
 		value, err := scheme.Encode(obj)
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		if len(value) > 3<<20 {
 			return 0, false
 		}
-		w.put(store.Key(resource, "default", obj.GetName()), obj)
+		w.Put(store.Key(resource, "default", obj.GetName()), obj)
 		return len(value), true
 	}
-	w.t.Fatalf("no kind for %T", obj)
+	w.T.Fatalf("no kind for %T", obj)
 	return 0, false
 }
 
@@ -340,10 +427,10 @@ func expense(t *testing.T, of []objects.Object) (allocated, stored int) {
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.allocatable = node.Resources{"cpu": 2000, "memory": 1 << 30}
-		w.stop()
-		w.start()
-		defer w.end()
+		w.Allocatable = node.Resources{"cpu": 2000, "memory": 1 << 30}
+		w.Stop()
+		w.Start()
+		defer w.End()
 		synctest.Wait()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -351,13 +438,13 @@ func expense(t *testing.T, of []objects.Object) (allocated, stored int) {
 			w.submit(obj)
 		}
 		time.Sleep(90 * time.Second)
-		w.stop()
-		w.start()
+		w.Stop()
+		w.Start()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		runtime.ReadMemStats(&after)
 		allocated = int(after.TotalAlloc - before.TotalAlloc)
-		if err := w.store.View(func(s *store.Snapshot) error {
+		if err := w.Store.View(func(s *store.Snapshot) error {
 			s.Range("", "", func(o store.Object) bool { stored += len(o.Value); return true })
 			return nil
 		}); err != nil {
@@ -380,10 +467,14 @@ func cpu() time.Duration {
 func linear(t *testing.T, make func(n int) []objects.Object, n int) {
 	t.Helper()
 	const slack = 64 << 20
+	begin := cpu()
 	once, _ := expense(t, make(n))
+	half := cpu()
 	twice, stored := expense(t, make(2*n))
-	if t.Logf("%d: %d MB allocated; %d: %d MB, %d kB are stored", n, once>>20, 2*n, twice>>20, stored>>10); twice > 3*once+slack {
-		t.Errorf("%d takes %d MB, and %d takes %d", n, once>>20, 2*n, twice>>20)
+	ofOnce, ofTwice := half-begin, cpu()-half
+	t.Logf("%d: %d MB allocated, %v of CPU; %d: %d MB, %v, %d kB are stored", n, once>>20, ofOnce, 2*n, twice>>20, ofTwice, stored>>10)
+	if twice > 3*once+slack || ofTwice > 4*ofOnce+5*time.Second {
+		t.Errorf("%d takes %d MB and %v, and %d takes %d and %v", n, once>>20, ofOnce, 2*n, twice>>20, ofTwice)
 	}
 }
 
@@ -407,6 +498,9 @@ func FuzzPass(f *testing.F) {
 	for i := range names {
 		f.Add(uint8(i), uint8(i*7), uint16(50))
 	}
+	index := func(name string) uint8 { return uint8(slices.Index(names, name)) }
+	f.Add(index("quotas"), index("resources"), uint16(236)) // each quota asked anew what a pod uses
+	f.Add(index("budgets"), index("gangs"), uint16(383))    // each budget looked at all pods whenever one had changed
 	f.Fuzz(func(t *testing.T, a, b uint8, n uint16) {
 		linear(t, func(n int) (all []objects.Object) {
 			for i, name := range []string{names[int(a)%len(names)], names[int(b)%len(names)]} {

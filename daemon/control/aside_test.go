@@ -1,8 +1,10 @@
-package control
+package control_test
 
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,52 +14,54 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/inspection"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
 // hang does what becomes of a daemon that hangs on an object: it ends, and another one starts.
 func (w *world) hang(concern, key string) {
-	w.t.Helper()
+	w.T.Helper()
 	synctest.Wait()
-	if err := w.aside.Hang(aside.Hang{Concern: concern, Key: key, At: time.Now()}); err != nil {
-		w.t.Fatal(err)
+	if err := w.Aside.Hang(aside.Hang{Concern: concern, Key: key, At: time.Now()}); err != nil {
+		w.T.Fatal(err)
 	}
-	w.stop()
-	w.start()
+	w.Stop()
+	w.Start()
 	synctest.Wait()
 }
 
 // annotate changes an object as a client would to have it worked on again.
 func (w *world) annotate(key string, obj objects.Object) {
-	w.t.Helper()
+	w.T.Helper()
 	w.edit(key, obj, func() { obj.SetAnnotations(map[string]string{"try-again": time.Now().String()}) })
 }
 
 // edit changes an object as it is stored.
 func (w *world) edit(key string, obj objects.Object, change func()) {
-	w.t.Helper()
-	if err := w.store.View(func(s *store.Snapshot) error {
+	w.T.Helper()
+	if err := w.Store.View(func(s *store.Snapshot) error {
 		ok, err := objects.Read(s, key, obj)
 		if err == nil && !ok {
 			err = errors.New("it is gone")
 		}
 		return err
 	}); err != nil {
-		w.t.Fatal(key, err)
+		w.T.Fatal(key, err)
 	}
 	change()
-	w.put(key, obj)
+	w.Put(key, obj)
 	synctest.Wait()
 }
 
 // asideEvents counts the events that say that something was set aside.
 func (w *world) asideEvents() (n int) {
-	w.t.Helper()
+	w.T.Helper()
 	synctest.Wait()
-	if err := w.store.View(func(s *store.Snapshot) error {
+	if err := w.Store.View(func(s *store.Snapshot) error {
 		return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
 			if e.Reason == "SetAside" {
 				if e.InvolvedObject.UID == "" || e.InvolvedObject.Kind == "" || e.Type != corev1.EventTypeWarning {
@@ -68,7 +72,7 @@ func (w *world) asideEvents() (n int) {
 			return nil
 		})
 	}); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return n
 }
@@ -79,41 +83,41 @@ var jobKey = store.Key(objects.Jobs, "default", "j")
 func TestAJobThatWasSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
-		j := simulate("j", "10s", "0")
+		defer w.End()
+		j := controltest.Simulate("j", "10s", "0")
 		j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](4), ptr.To[int32](2)
-		w.create(j)
+		w.Create(j)
 		time.Sleep(time.Second)
 		w.hang("jobs", jobKey)
-		w.create(simulate("other", "1s", "0"))
+		w.Create(controltest.Simulate("other", "1s", "0"))
 		time.Sleep(time.Minute)
-		if !objects.Finished(w.job("other")) {
+		if !objects.Finished(w.Job("other")) {
 			t.Error("another Job does not run to its end")
 		}
 		ended := 0
-		for _, p := range w.pods() {
+		for _, p := range w.Pods() {
 			if p.Labels[batchv1.JobNameLabel] == "j" && p.Status.Phase == corev1.PodSucceeded && len(p.Finalizers) == 1 {
 				ended++
 			}
 		}
-		if got := w.job("j").Status; ended != 2 || got.Succeeded != 0 || got.Active != 2 {
+		if got := w.Job("j").Status; ended != 2 || got.Succeeded != 0 || got.Active != 2 {
 			t.Errorf("%d pods have ended, and its status is %+v", ended, got)
 		}
-		w.stop() // and again
-		w.start()
+		w.Stop() // and again
+		w.Start()
 		time.Sleep(time.Minute)
 		if n := w.asideEvents(); n != 1 {
 			t.Errorf("%d events say so", n)
 		}
 		w.annotate(jobKey, &batchv1.Job{})
-		if got := w.job("j").Status; got.Succeeded != 2 || got.Active != 2 {
+		if got := w.Job("j").Status; got.Succeeded != 2 || got.Active != 2 {
 			t.Errorf("after a change its status is %+v", got)
 		}
 		time.Sleep(time.Minute)
-		if got := w.job("j"); !objects.Finished(got) || got.Status.Succeeded != 4 {
+		if got := w.Job("j"); !objects.Finished(got) || got.Status.Succeeded != 4 {
 			t.Errorf("at last its status is %+v", got.Status)
 		}
-		if n := len(w.pods()); n != 5 {
+		if n := len(w.Pods()); n != 5 {
 			t.Errorf("there were %d pods", n)
 		}
 	})
@@ -130,30 +134,30 @@ func TestAJobThatWasSetAsideIsDeleted(t *testing.T) {
 			t.Run(fmt.Sprint(policy, " ", when), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
-					defer w.end()
-					j := simulate("j", "1h", "0")
+					defer w.End()
+					j := controltest.Simulate("j", "1h", "0")
 					j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](2), ptr.To[int32](2)
-					w.create(j)
+					w.Create(j)
 					w.hang("jobs", jobKey)
-					got := w.job("j")
+					got := w.Job("j")
 					if storage.SetPropagation(got, policy); policy == metav1.DeletePropagationBackground {
-						w.write(func(tx *store.Tx) error { tx.Delete(jobKey); return nil })
+						w.Write(func(tx *store.Tx) error { tx.Delete(jobKey); return nil })
 					} else {
 						storage.MarkDeleted(got, time.Now(), 0)
-						w.put(jobKey, got)
+						w.Put(jobKey, got)
 					}
 					if when == "before jobd starts" {
-						w.stop()
-						w.start()
+						w.Stop()
+						w.Start()
 					}
 					time.Sleep(time.Minute)
-					if got := w.job("j"); got != nil {
+					if got := w.Job("j"); got != nil {
 						t.Errorf("it is still there: %+v", got.ObjectMeta)
 					}
-					if left := w.pods(); len(left) != want {
+					if left := w.Pods(); len(left) != want {
 						t.Errorf("%d pods are left, want %d", len(left), want)
 					}
-					if e := w.aside.Entries(); len(e) > 0 {
+					if e := w.Aside.Entries(); len(e) > 0 {
 						t.Errorf("it is remembered: %+v", e)
 					}
 				})
@@ -166,17 +170,17 @@ func TestAJobThatWasSetAsideIsDeleted(t *testing.T) {
 func TestACronJobThatWasSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
+		defer w.End()
 		key := store.Key(objects.CronJobs, "default", "c")
-		w.cron("c", "* * * * *", "1s", nil)
+		w.CreateCronJob("c", "* * * * *", "1s", nil)
 		w.hang("cronJobs", key)
 		time.Sleep(10 * time.Minute)
-		if names := w.jobNames(); len(names) > 0 {
+		if names := w.JobNames(); len(names) > 0 {
 			t.Errorf("it has started %v", names)
 		}
 		w.annotate(key, &batchv1.CronJob{})
 		time.Sleep(2 * time.Minute)
-		if names := w.jobNames(); len(names) == 0 {
+		if names := w.JobNames(); len(names) == 0 {
 			t.Error("after a change it starts nothing")
 		}
 	})
@@ -186,19 +190,19 @@ func TestACronJobThatWasSetAside(t *testing.T) {
 func TestForbidWithAJobThatWasSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
-		w.cron("c", "* * * * *", "1h", func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = batchv1.ForbidConcurrent })
+		defer w.End()
+		w.CreateCronJob("c", "* * * * *", "1h", func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = batchv1.ForbidConcurrent })
 		time.Sleep(90 * time.Second)
-		names := w.jobNames()
+		names := w.JobNames()
 		if len(names) != 1 {
 			t.Fatal(names)
 		}
 		w.hang("jobs", store.Key(objects.Jobs, "default", names[0]))
 		time.Sleep(10 * time.Minute)
-		if names := w.jobNames(); len(names) != 1 {
+		if names := w.JobNames(); len(names) != 1 {
 			t.Errorf("it has started %v", names)
 		}
-		if active := w.cronJob("c").Status.Active; len(active) != 1 {
+		if active := w.CronJob("c").Status.Active; len(active) != 1 {
 			t.Errorf("active are %v", active)
 		}
 	})
@@ -209,20 +213,20 @@ func TestForbidWithAJobThatWasSetAside(t *testing.T) {
 func TestAPodThatWasSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
-		w.create(simulate("j", "10s", "3"))
-		w.create(simulate("other", "30s", "0"))
+		defer w.End()
+		w.Create(controltest.Simulate("j", "10s", "3"))
+		w.Create(controltest.Simulate("other", "30s", "0"))
 		var key string
-		for _, p := range w.pods() {
+		for _, p := range w.Pods() {
 			if p.Labels[batchv1.JobNameLabel] == "j" {
 				key = objects.Key(objects.Pods, p)
 			}
 		}
 		w.hang("pods", key)
 		time.Sleep(time.Minute)
-		w.stop()
-		w.start()
-		if !objects.Finished(w.job("other")) {
+		w.Stop()
+		w.Start()
+		if !objects.Finished(w.Job("other")) {
 			t.Error("another Job does not run to its end")
 		}
 		w.annotate(key, &corev1.Pod{})
@@ -232,7 +236,7 @@ func TestAPodThatWasSetAside(t *testing.T) {
 		if end := p.Status.ContainerStatuses[0].State.Terminated; p.Status.Phase != corev1.PodFailed || end == nil || end.ExitCode != 3 {
 			t.Errorf("it has become %+v", p.Status)
 		}
-		if got := w.job("j").Status; got.Failed != 1 {
+		if got := w.Job("j").Status; got.Failed != 1 {
 			t.Errorf("its Job: %+v", got)
 		}
 	})
@@ -244,28 +248,93 @@ func TestAPodThatWasSetAsideIsDeleted(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				defer w.end()
-				w.create(simulate("j", "1h", "0"))
-				pods := w.pods()
+				defer w.End()
+				w.Create(controltest.Simulate("j", "1h", "0"))
+				pods := w.Pods()
 				key := objects.Key(objects.Pods, pods[0])
 				w.hang("pods", key)
 				p := &corev1.Pod{}
 				w.edit(key, p, func() { storage.MarkDeleted(p, time.Now(), 30) })
 				if when == "before jobd starts" {
-					w.stop()
-					w.start()
+					w.Stop()
+					w.Start()
 				}
 				time.Sleep(5 * time.Minute)
-				left := w.pods()
+				left := w.Pods()
 				if len(left) != 1 || left[0].Name == pods[0].Name || left[0].Status.Phase != corev1.PodRunning {
 					t.Fatalf("%d pods are left", len(left))
 				}
-				if got := w.job("j").Status; got.Failed != 1 || got.Active != 1 {
+				if got := w.Job("j").Status; got.Failed != 1 || got.Active != 1 {
 					t.Errorf("its Job: %+v", got)
 				}
-				containers, err := w.runtime.Containers(t.Context())
+				containers, err := w.Runtime.Containers(t.Context())
 				if err != nil || len(containers) != 1 {
 					t.Errorf("containers are left: %v, %v", containers, err)
+				}
+			})
+		})
+	}
+}
+
+// Of a Job on whose pods the loop hangs one after the other two have hung when it is set aside with all its pods: their containers
+// go on and end. This is found out when the Job is changed, also after further starts. Deleted with it all of them are gone.
+func TestAJobWhosePodsHang(t *testing.T) {
+	for _, end := range []string{"is changed", "is deleted"} {
+		t.Run("it "+end, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.End()
+				j := controltest.Simulate("j", "30s", "0")
+				j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](6), ptr.To[int32](4)
+				w.Create(j)
+				w.Create(controltest.Simulate("other", "40s", "0"))
+				time.Sleep(time.Second)
+				var keys []string
+				for _, p := range w.Pods() {
+					if p.Labels[batchv1.JobNameLabel] == "j" {
+						keys = append(keys, objects.Key(objects.Pods, p))
+					}
+				}
+				w.hang("pods", keys[0])
+				if w.Aside.Has("jobs", jobKey) || w.Aside.Has("pods", keys[1]) {
+					t.Fatal("one pod that hangs sets others aside")
+				}
+				w.hang("pods", keys[1])
+				for range 2 {
+					time.Sleep(time.Minute)
+					w.Stop()
+					w.Start()
+				}
+				if n := w.asideEvents(); n != 3 {
+					t.Errorf("%d events say so, want one of each pod and one of the Job", n)
+				}
+				if got := w.Job("j").Status; got.Succeeded != 0 || len(w.Pods()) != 5 {
+					t.Errorf("its status is %+v, and there are %d pods", got, len(w.Pods()))
+				}
+				if !objects.Finished(w.Job("other")) {
+					t.Error("another Job does not run to its end")
+				}
+				if end == "is deleted" {
+					got := w.Job("j")
+					storage.SetPropagation(got, metav1.DeletePropagationBackground)
+					w.Write(func(tx *store.Tx) error { tx.Delete(jobKey); return nil })
+					time.Sleep(time.Second)
+					w.Stop()
+					w.Start()
+					time.Sleep(time.Minute)
+					if left := w.Pods(); len(left) != 1 || len(w.Aside.Entries()) > 0 {
+						t.Errorf("%d pods are left, and set aside are %+v", len(left), w.Aside.Entries())
+					}
+					return
+				}
+				w.annotate(jobKey, &batchv1.Job{})
+				time.Sleep(time.Second)
+				if got := w.Job("j").Status; got.Succeeded != 4 || got.Active != 2 {
+					t.Errorf("after a change its status is %+v", got)
+				}
+				time.Sleep(time.Minute)
+				if got := w.Job("j"); !objects.Finished(got) || len(w.Aside.Entries()) > 0 {
+					t.Errorf("at last its status is %+v, and set aside are %+v", got.Status, w.Aside.Entries())
 				}
 			})
 		})
@@ -276,21 +345,79 @@ func TestAPodThatWasSetAsideIsDeleted(t *testing.T) {
 func TestAnObjectThatWasNeverStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
-		if err := w.aside.Hang(aside.Hang{Concern: "jobs", Key: jobKey, Unstored: true, At: time.Now()}); err != nil {
+		defer w.End()
+		if err := w.Aside.Hang(aside.Hang{Concern: "jobs", Key: jobKey, Unstored: true, At: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		w.stop()
-		w.start()
-		w.create(simulate("j", "1s", "0"))
+		w.Stop()
+		w.Start()
+		w.Create(controltest.Simulate("j", "1s", "0"))
 		time.Sleep(time.Minute)
-		if n := len(w.pods()); n > 0 || w.asideEvents() != 1 {
+		if n := len(w.Pods()); n > 0 || w.asideEvents() != 1 {
 			t.Errorf("%d pods, and %d events say why", n, w.asideEvents())
 		}
 		w.annotate(jobKey, &batchv1.Job{})
 		time.Sleep(time.Minute)
-		if !objects.Finished(w.job("j")) {
+		if !objects.Finished(w.Job("j")) {
 			t.Error("it does not run after a change")
+		}
+	})
+}
+
+// What an older version has set aside from a concern that has another name now, or is gone, is worked on: that version may
+// have been mended. When jobd hangs on it again, it is set aside from the concern of today.
+func TestWhatWasSetAsideFromAConcernThatIsGone(t *testing.T) {
+	for _, version := range []string{"v0", "v1"} { // the world's is v1
+		t.Run(version, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.End()
+				w.MaxPods = 0
+				w.Stop()
+				w.Start()
+				w.Create(controltest.Simulate("j", "1s", "0"))
+				w.Create(controltest.Simulate("other", "1s", "0"))
+				of := w.Job("j")
+				w.MaxPods = 10
+				w.Stop()
+				entry := fmt.Sprintf(`[{"concern": "accounts", "key": %q, "uid": %q, "hangs": 1, "version": %q, "at": %q}]`,
+					jobKey, of.UID, version, time.Now().Format(time.RFC3339))
+				if err := os.WriteFile(w.Path+".aside", []byte(entry), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				w.Start()
+				time.Sleep(time.Minute)
+				if !objects.Finished(w.Job("j")) || !objects.Finished(w.Job("other")) {
+					t.Errorf("%+v, and another Job %+v", w.Job("j").Status, w.Job("other").Status)
+				}
+				w.hang("ledger", jobKey)
+				if !w.Aside.Has("ledger", jobKey) || w.Aside.Has("jobs", jobKey) {
+					t.Errorf("set aside are %+v", w.Aside.Entries())
+				}
+				w.Delete(jobKey, of)
+				time.Sleep(time.Minute)
+				if w.Job("j") != nil || w.Aside.Knows(jobKey) {
+					t.Errorf("it is not gone, or is remembered: %+v", w.Aside.Entries())
+				}
+			})
+		})
+	}
+}
+
+// Some concerns are known by name elsewhere: package aside makes entries for Jobs and CronJobs whose pods and Jobs were never
+// stored, the daemon for pods on which the network hangs, and the queue asks for pods that admission leaves alone.
+func TestNamesOfConcerns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		is, err := w.Control.Inspect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"pods", "jobs", "cronJobs", "admission"} {
+			if !slices.ContainsFunc(is.Concerns, func(c inspection.Concern) bool { return c.Name == name }) {
+				t.Errorf("there is no concern %s among %+v", name, is.Concerns)
+			}
 		}
 	})
 }

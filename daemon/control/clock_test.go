@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"testing"
@@ -9,19 +9,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
 )
 
-// setClock sets the wall clock of a world forward, or back, while it is running. Time itself goes on as before.
-func (w *world) setClock(by time.Duration) {
-	synctest.Wait()
-	w.clock = func() time.Time { return time.Now().Round(0).Add(by) }
-	w.inbox.Nudge() // as the follower of the clock does
-	synctest.Wait()
-}
-
 func withTTL(name string, seconds int32) *batchv1.Job {
-	j := simulate(name, "1s", "0")
+	j := controltest.Simulate(name, "1s", "0")
 	j.Spec.TTLSecondsAfterFinished = &seconds
 	return j
 }
@@ -29,42 +22,42 @@ func withTTL(name string, seconds int32) *batchv1.Job {
 func TestTTLFollowsTheClock(t *testing.T) {
 	for rule, run := range map[string]func(*testing.T, *world){
 		"set forward beyond the end of the TTL, the Job goes at once": func(t *testing.T, w *world) {
-			w.setClock(100 * time.Second)
-			if w.job("j") != nil {
+			w.SetClock(100 * time.Second)
+			if w.Job("j") != nil {
 				t.Error("it is there")
 			}
 		},
 		"set forward by less, it goes sooner by that": func(t *testing.T, w *world) {
-			w.setClock(60 * time.Second)
+			w.SetClock(60 * time.Second)
 			time.Sleep(30 * time.Second)
-			if w.job("j") == nil {
+			if w.Job("j") == nil {
 				t.Error("gone early")
 			}
 			time.Sleep(11 * time.Second)
-			if w.job("j") != nil {
+			if w.Job("j") != nil {
 				t.Error("it is there")
 			}
 		},
 		"set back, it stays longer by that": func(t *testing.T, w *world) {
-			w.setClock(-time.Hour)
+			w.SetClock(-time.Hour)
 			time.Sleep(time.Hour + 90*time.Second)
-			if w.job("j") == nil {
+			if w.Job("j") == nil {
 				t.Error("gone early")
 			}
 			time.Sleep(11 * time.Second)
-			if w.job("j") != nil {
+			if w.Job("j") != nil {
 				t.Error("it is there")
 			}
 		},
 		"set back and forth again, it goes when it should have": func(t *testing.T, w *world) {
-			w.setClock(-time.Hour)
-			w.setClock(0)
+			w.SetClock(-time.Hour)
+			w.SetClock(0)
 			time.Sleep(90 * time.Second)
-			if w.job("j") == nil {
+			if w.Job("j") == nil {
 				t.Error("gone early")
 			}
 			time.Sleep(11 * time.Second)
-			if w.job("j") != nil {
+			if w.Job("j") != nil {
 				t.Error("it is there")
 			}
 		},
@@ -72,8 +65,8 @@ func TestTTLFollowsTheClock(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				defer w.end()
-				w.create(withTTL("j", 100))
+				defer w.End()
+				w.Create(withTTL("j", 100))
 				time.Sleep(2 * time.Second)
 				run(t, w)
 			})
@@ -99,16 +92,16 @@ func TestTTLChangedAfterTheFinish(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				defer w.end()
-				j := simulate("j", "1s", "0")
+				defer w.End()
+				j := controltest.Simulate("j", "1s", "0")
 				j.Spec.TTLSecondsAfterFinished = tc.before
-				w.create(j)
+				w.Create(j)
 				time.Sleep(11 * time.Second) // 10 after the finish
-				done := w.job("j")
+				done := w.Job("j")
 				done.Spec.TTLSecondsAfterFinished = tc.after
-				w.put(objects.Key(objects.Jobs, done), done)
+				w.Put(objects.Key(objects.Jobs, done), done)
 				time.Sleep(tc.wait)
-				if gone := w.job("j") == nil; gone != tc.gone {
+				if gone := w.Job("j") == nil; gone != tc.gone {
 					t.Errorf("gone: %v, want %v", gone, tc.gone)
 				}
 			})
@@ -119,14 +112,14 @@ func TestTTLChangedAfterTheFinish(t *testing.T) {
 func TestADeadlineFollowsTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
-		j := simulate("j", "1h", "0")
+		defer w.End()
+		j := controltest.Simulate("j", "1h", "0")
 		j.Spec.ActiveDeadlineSeconds = ptr.To[int64](600)
-		w.create(j)
+		w.Create(j)
 		time.Sleep(time.Second)
-		w.setClock(time.Hour)
+		w.SetClock(time.Hour)
 		time.Sleep(time.Minute) // for its pod to end
-		if got := w.job("j"); !objects.Finished(got) || batch.End(&got.Status).Reason != batchv1.JobReasonDeadlineExceeded {
+		if got := w.Job("j"); !objects.Finished(got) || batch.End(&got.Status).Reason != batchv1.JobReasonDeadlineExceeded {
 			t.Errorf("%+v", got.Status)
 		}
 	})

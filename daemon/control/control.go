@@ -1,10 +1,13 @@
-// Package control holds the concerns of the control loop: each in a file, the larger ones in a few, all in one list
-// (Control.controllers).
+// Package control has the list of all concerns of the control loop (Control.controllers), and those that decide about pods and
+// Jobs together. Each is in a file, the larger ones in a few.
 //
-// Changes of the store, observations of workers and the time come in through daemon/loop. Decisions are taken by the
-// pure packages daemon/job, daemon/pod, daemon/node, daemon/cron and daemon/ttl. This package gives them their input
-// and carries out what they decide: it writes objects in the loop's passes, and hands actions to the workers of pods
-// once the pass is durable.
+// Changes of the store, observations of workers and the time come in through daemon/loop. Decisions are taken by the pure
+// packages daemon/job, daemon/pod and daemon/node. This package gives them their input and carries out what they decide: it
+// writes objects in the loop's passes, what it creates through daemon/door, and hands actions to the workers of pods once the
+// pass is durable.
+//
+// The records of pods and Jobs, and the queue for the node, know no controller. Of the controllers that of pods comes first, then
+// that of Jobs, then those that change Jobs or bind pods: each knows only what is in front of it.
 package control
 
 import (
@@ -16,23 +19,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/inspection"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/cronjobs"
+	"github.com/jobd/jobd/daemon/door"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/history"
+	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/namespace"
 	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/notices"
+	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/provision"
+	"github.com/jobd/jobd/daemon/upkeep"
+	"github.com/jobd/jobd/daemon/volumes"
 	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/internal/watchdog"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/store"
-	"github.com/jobd/jobd/watchdog"
 )
 
 // Config is what the control loop works with.
@@ -53,6 +64,10 @@ type Config struct {
 	// limit.
 	MaxPods     int
 	Allocatable node.Resources
+	// StarvationAfter is how long the first in the queue waits until nothing is given to those behind it that it needs; 0 for ever.
+	StarvationAfter time.Duration
+	// Fair orders pods of the same priority by what everybody has used; nil: by age.
+	Fair *FairShare
 	// NodeName and NodeIP are written into pods that are bound. NodeLabels are what pods select the node by until its
 	// stored object says more.
 	NodeName, NodeIP string
@@ -77,12 +92,17 @@ type Config struct {
 	// volumes of the default class.
 	UnknownStorageClassWaits bool
 
+	// Receivers are whom users may let be told of their Jobs; none: nobody.
+	Receivers notify.Receivers
+
 	// History bounds what is kept of Jobs that have ended.
 	History history.Limits
 
 	// Watch is told what the loop is at work on, and Aside knows what it leaves alone. Both may be nil.
 	Watch *watchdog.Section
 	Aside *aside.List
+	// Panicked is told of a panic, see loop.Config. It may be nil.
+	Panicked func(concern, object string, reason any)
 
 	// Events limits the rate of events; each is removed EventTTL after it was last seen.
 	Events   *events.Recorder
@@ -111,12 +131,18 @@ type Control struct {
 	// devicesChanged says that Config.Devices may return something else than before.
 	devicesChanged atomic.Bool
 
-	// The controllers that Recover and Count use. They are made anew when a pass was lost, and belong to the loop while
-	// it runs.
-	jobs      *jobs
-	pods      *pods
-	admission *admission
-	accounts  *accounts
+	// records are made anew when a pass was lost, and belong to the loop while it runs.
+	records records
+}
+
+// records are what the controllers know, as far as others ask for it.
+type records struct {
+	jobs   *jobRecords
+	pods   *podRecords
+	queue  *queue
+	claims *volumes.Uses
+	ledger *history.Ledger
+	holds  *hold.Holds
 }
 
 // New makes the control loop. It does nothing before Recover and Run.
@@ -125,7 +151,7 @@ func New(c Config) *Control {
 	control.loop = loop.New(loop.Config{
 		Store: c.Store, Inbox: c.Inbox, Controllers: control.controllers,
 		Events: c.Events, EventTTL: c.EventTTL, Metrics: c.Metrics, Logger: c.Logger, Clock: c.Clock,
-		Watch: c.Watch, Aside: c.Aside,
+		Watch: c.Watch, Aside: c.Aside, Panicked: c.Panicked,
 	})
 	return control
 }
@@ -141,52 +167,66 @@ func (c *Control) DevicesChanged() {
 // goroutine.
 func (c *Control) Unstored(key string) bool { return c.loop.Unstored(key) }
 
+// Inspect returns what the loop is doing (loop.Loop.Inspect).
+func (c *Control) Inspect(ctx context.Context) (*inspection.Loop, error) { return c.loop.Inspect(ctx) }
+
 // Run runs the loop until ctx ends, and then returns nil. It returns an error when the store is unusable.
 func (c *Control) Run(ctx context.Context) error { return c.loop.Run(ctx) }
 
 // controllers makes the concerns of the loop, in the order in which they decide: what has become of pods is known
 // before decisions about Jobs are taken, and all that follows from those before waiting pods are admitted. They read
 // their records in the reverse order: owners come first.
-func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
+//
+// Each is given what it needs when it is made. Those behind may change what is in front: records of pods, then the pods, then
+// Jobs, then CronJobs. The other way they are told by followers.
+func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []loop.Controller {
 	var (
-		config    = &c.config
-		capacity  = config.capacity()
-		pods      = newPods(timers, config.Workers, config.Logs)
-		jobs      = newJobs(timers, config.Settings, config.Logs)
-		cronJobs  = newCronJobs(timers)
-		gangs     = gang.New(capacity, config.Settings)
-		admission = newAdmission(timers, capacity, config)
-		claims    = newClaims(timers, config, pods, admission)
-		taints    = newTaints(timers)
-		files     = newFiles(pods)
-		tokens    = newTokenRenewal(timers, files, pods)
-		disk      = newDiskLimits(timers, pods)
-		ttl       = newJobTTL(timers, jobs)
-		accounts  = newAccounts(timers, config.History)
-		budgets   = newBudgets(timers)
-		kinds     = &kinds{pods, jobs, cronJobs, claims}
-		garbage   = gc.New(kinds, jobs)
-	)
-	// Pods, Jobs and CronJobs follow each other, so none of them can be made complete before the others.
-	pods.jobs, pods.admission, pods.garbage = jobs, admission, garbage
-	pods.followers = []podFollower{files, tokens, disk, taints, claims, accounts}
-	pods.accounts, jobs.accounts, pods.budgets = accounts, accounts, budgets
-	jobs.pods, jobs.cronJobs, jobs.gangs, jobs.ttl, jobs.garbage = pods, cronJobs, gangs, ttl, garbage
-	jobs.security, jobs.aside, pods.aside, admission.aside = config.PodSecurity, config.Aside, config.Aside, config.Aside
-	cronJobs.jobs, cronJobs.garbage = jobs, garbage
-	admission.pods, admission.gangs, admission.claims = pods, gangs, claims
-	taints.pods = pods
-	c.jobs, c.pods, c.admission, c.accounts = jobs, pods, admission, accounts
+		config   = &c.config
+		capacity = config.capacity()
+		notes    = gc.NewNotes()
+		ledger   = history.NewLedger(timers, config.History)
+		budgets  = upkeep.NewBudgets(timers)
+		gate     = hold.NewGate()
+		uses     = volumes.NewUses()
+		doors    = door.New(config.PodSecurity)
+		gangs    = gang.New(capacity, config.Settings, doors)
 
-	return []loop.Controller{
-		newNodeObject(config, capacity, taints, &c.devicesChanged),
-		newNodeLease(timers, config.NodeName), // before the rest: it must not wait while there is much to do
+		podRecords = newPodRecords(config.Workers, config.Aside)
+		resizes    = newResizes(timers, capacity, podRecords)
+		queue      = newQueue(podRecords, capacity, config.NodeName, uses, resizes, config.Aside, config.Fair)
+		jobRecords = newJobRecords(config.Aside, notes, queue)
+		claims     = volumes.New(timers, config.volumes(), uses, doors, waitingPods{podRecords, queue})
+
+		pods      = newPods(timers, followers, podRecords, jobRecords, queue, notes, ledger, budgets, config.Logs)
+		jobs      = newJobs(timers, followers, jobRecords, config.Settings, doors, pods, gangs, ledger, gate, config.Logs)
+		holds     = hold.New(jobs, gate)
+		cronJobs  = cronjobs.New(timers, jobs, notes, doors)
+		kinds     = &kinds{pods, jobs, cronJobs, claims}
+		garbage   = gc.New(notes, kinds, jobRecords)
+		files     = newFiles(podRecords)
+		taints    = newTaints(timers, podRecords, pods)
+		admission = newAdmission(timers, followers, queue, config.NodeIP, config.Sysctls, podRecords, pods, gangs)
+	)
+	c.records = records{jobRecords, podRecords, queue, uses, ledger, holds}
+	var told []loop.Controller
+	teller := notices.NewTeller(timers, config.Receivers)
+	if teller != nil {
+		told = append(told, teller)
+	}
+
+	all := []loop.Controller{
+		upkeep.NewNodeObject(upkeep.NodeOptions{
+			Name: config.NodeName, Self: config.Node, Allocatable: config.Allocatable,
+			Devices: config.Devices, Changed: &c.devicesChanged,
+		}, capacity, taints),
+		upkeep.NewNodeLease(timers, config.NodeName), // before the rest: it must not wait while there is much to do
 		namespace.NewFurnisher(config.RootCA),
 		files,
 		pods,
 		garbage.Dependents(),
 		garbage.OwnerCheck(),
 		jobs,
+		holds,
 		cronJobs,
 		garbage.Deletions(),
 		namespace.NewEmptier(timers, kinds),
@@ -195,24 +235,41 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		admission,
 
 		// Nothing in the same pass waits for what these decide.
+		resizes,
 		gangs,
-		tokens,
-		disk,
+		newTokenRenewal(timers, files, podRecords),
+		newDiskLimits(timers, podRecords),
 		budgets,
-		ttl,
-		accounts,
-		&clusterRoles{},
-		newTokenSecrets(config, kinds),
-		newSweep(timers),
+		newJobTTL(timers, jobs, config.Settings.TTL),
+		ledger,
+		upkeep.NewClusterRoles(),
+		upkeep.NewTokenSecrets(config.Tokens, config.RootCA, kinds),
+		upkeep.NewSweep(timers),
+		notices.NewExpectations(timers, teller),
 		&epoch{control: c},
 	}
+	if config.Fair != nil {
+		all = append(all, newShares(timers, capacity))
+	}
+	return append(all, told...)
 }
 
 // capacity returns what this machine offers to pods, before any pod uses it.
 func (c *Config) capacity() *node.Node {
 	n := node.New(c.MaxPods, c.Allocatable)
+	n.StarvationAfter = c.StarvationAfter
+	if c.Fair != nil {
+		n.Fair = &node.Fair{HalfLife: c.Fair.HalfLife}
+	}
 	described := &corev1.Node{}
 	described.Labels = c.NodeLabels
 	n.Describe(described)
 	return n
+}
+
+// volumes returns where volumes are made.
+func (c *Config) volumes() volumes.Options {
+	return volumes.Options{
+		Worker: c.Volumes, NodeName: c.NodeName, NodeLabels: c.NodeLabels, UnknownClassWaits: c.UnknownStorageClassWaits,
+	}
 }

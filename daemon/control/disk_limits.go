@@ -17,12 +17,12 @@ const measureInterval = 5 * time.Second
 // diskLimits measures the disk usage of pods that have a limit of it.
 type diskLimits struct {
 	loop.Base
-	noPods
+	loop.NoPods
 	timers *loop.Timers
-	pods   *pods
+	pods   *podRecords
 }
 
-func newDiskLimits(timers *loop.Timers, pods *pods) *diskLimits {
+func newDiskLimits(timers *loop.Timers, pods *podRecords) *diskLimits {
 	return &diskLimits{timers: timers, pods: pods}
 }
 
@@ -33,8 +33,8 @@ func (d *diskLimits) watch(key string, p *corev1.Pod, now time.Time) {
 	}
 }
 
-func (d *diskLimits) podBound(key string, p *corev1.Pod, now time.Time) { d.watch(key, p, now) }
-func (d *diskLimits) podForgotten(key string)                           { d.timers.Set(d, key, time.Time{}) }
+func (d *diskLimits) PodBound(key string, p *corev1.Pod, now time.Time) { d.watch(key, p, now) }
+func (d *diskLimits) PodForgotten(key string)                           { d.timers.Set(d, key, time.Time{}) }
 
 // Due measures a pod, and sets the next time while the pod runs.
 func (d *diskLimits) Due(p *loop.Pass, key string) error {

@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -21,33 +22,33 @@ import (
 func TestWhatAFailedPassHasSeenIsStillFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
-		w.create(simulate("j", "1h", "0"))
-		running := w.pods()[0]
-		if held, _ := w.runtime.Containers(t.Context()); len(held) != 1 {
+		defer w.End()
+		w.Create(controltest.Simulate("j", "1h", "0"))
+		running := w.Pods()[0]
+		if held, _ := w.Runtime.Containers(t.Context()); len(held) != 1 {
 			t.Fatalf("%d containers, want 1", len(held))
 		}
 
 		// No event about a pod of such a name can be stored, so a pass that binds it fails.
 		bad := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("x", 4080), Namespace: "default", UID: uuid.NewUUID()}}
 		bad.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
-		w.put(objects.Key(objects.Pods, bad), bad)
-		w.write(func(tx *store.Tx) error { // by force, so that the object goes first
+		w.Put(objects.Key(objects.Pods, bad), bad)
+		w.Write(func(tx *store.Tx) error { // by force, so that the object goes first
 			tx.Delete(objects.Key(objects.Pods, running))
 			return nil
 		})
 		time.Sleep(5 * time.Second)
-		w.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.Pods, bad)); return nil })
+		w.Write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.Pods, bad)); return nil })
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		held, _ := w.runtime.Containers(t.Context())
+		held, _ := w.Runtime.Containers(t.Context())
 		for _, c := range held {
 			if c.PodUID == string(running.UID) {
 				t.Errorf("container %s runs on, and its pod is gone", c.ID)
 			}
 		}
-		if w.job("j").Status.Active != 1 || len(w.pods()) != 1 {
-			t.Errorf("the Job has %+v and %d pods, want a new one", w.job("j").Status, len(w.pods()))
+		if w.Job("j").Status.Active != 1 || len(w.Pods()) != 1 {
+			t.Errorf("the Job has %+v and %d pods, want a new one", w.Job("j").Status, len(w.Pods()))
 		}
 	})
 }
@@ -55,20 +56,20 @@ func TestWhatAFailedPassHasSeenIsStillFollowed(t *testing.T) {
 func TestAPassWritesNoMoreThanItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
+		defer w.End()
 		const n = 4 * loop.Budget
-		j := simulate("j", "1h", "0")
+		j := controltest.Simulate("j", "1h", "0")
 		completions := int32(n)
 		j.Spec.Completions, j.Spec.Parallelism = &completions, &completions
-		begin := w.store.Version()
-		w.create(j)
-		if got := len(w.pods()); got != n {
+		begin := w.Store.Version()
+		w.Create(j)
+		if got := len(w.Pods()); got != n {
 			t.Fatalf("%d pods, want %d", got, n)
 		}
 		// Between two passes the Job's status is written: between two writes of it there are no more pods than a pass
 		// may make.
 		statuses := store.Key(objects.Jobs, "default", "j")
-		cursor := w.store.Cursor(begin, "")
+		cursor := w.Store.Cursor(begin, "")
 		made, since := 0, 0
 		for made < n {
 			changes, _, err := cursor.Next(t.Context(), 1000)
@@ -95,7 +96,7 @@ func TestAPassWritesNoMoreThanItsBudget(t *testing.T) {
 func TestAPassThatEndsWithItsBudgetIsFollowedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
+		defer w.End()
 		synctest.Wait()
 		bare := func(name string) *corev1.Pod {
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: uuid.NewUUID()}}
@@ -103,7 +104,7 @@ func TestAPassThatEndsWithItsBudgetIsFollowedByAnother(t *testing.T) {
 			return p
 		}
 		waits := bare("waits")
-		w.write(func(tx *store.Tx) error {
+		w.Write(func(tx *store.Tx) error {
 			put := func(p *corev1.Pod) {
 				value, err := scheme.Encode(p)
 				if err != nil {
@@ -122,7 +123,7 @@ func TestAPassThatEndsWithItsBudgetIsFollowedByAnother(t *testing.T) {
 			return nil
 		})
 		time.Sleep(time.Second)
-		for _, p := range w.pods() {
+		for _, p := range w.Pods() {
 			if p.Spec.NodeName == "" {
 				t.Errorf("%s still waits", p.Name)
 			}
@@ -133,25 +134,27 @@ func TestAPassThatEndsWithItsBudgetIsFollowedByAnother(t *testing.T) {
 func TestAPassReadsNoMoreThanItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
+		defer w.End()
 		const n = 5 * loop.Budget
-		w.control.config.MaxPods, w.control.admission.capacity.MaxPods = n, n
-		j := simulate("j", "1h", "0")
+		w.MaxPods = n
+		w.Stop()
+		w.Start()
+		j := controltest.Simulate("j", "1h", "0")
 		completions := int32(n)
 		j.Spec.Completions, j.Spec.Parallelism = &completions, &completions
-		w.create(j)
+		w.Create(j)
 		time.Sleep(loop.BatchDelay) // by then all that was seen of them is stored
-		if got := len(w.pods()); got != n {
+		if got := len(w.Pods()); got != n {
 			t.Fatalf("%d pods, want %d", got, n)
 		}
-		w.stop()
-		w.start() // it looks at all of them, and finds nothing to write
-		version := w.store.Version()
+		w.Stop()
+		w.Start() // it looks at all of them, and finds nothing to write
+		version := w.Store.Version()
 		synctest.Wait()
-		if w.store.Version() != version {
-			t.Errorf("%d writes for pods that run on", w.store.Version()-version)
+		if w.Store.Version() != version {
+			t.Errorf("%d writes for pods that run on", w.Store.Version()-version)
 		}
-		if passes := w.figures()["jobd_loop_passes_total{success}"]; passes < n/(2*loop.Budget) {
+		if passes := w.Figures()["jobd_loop_passes_total{success}"]; passes < n/(2*loop.Budget) {
 			t.Errorf("%v passes for %d pods: each held more than %d", passes, n, 2*loop.Budget)
 		}
 	})

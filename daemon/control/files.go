@@ -10,6 +10,7 @@ import (
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/internal/multimap"
 	"github.com/jobd/jobd/runtime/volume"
 	"github.com/jobd/jobd/store"
 )
@@ -17,28 +18,28 @@ import (
 // files keeps those files of pods up to date that are made from ConfigMaps, Secrets, tokens and the pod's own metadata.
 type files struct {
 	loop.Base
-	noPods
-	pods *pods
+	loop.NoPods
+	pods *podRecords
 
-	users   *fileUsers
+	users   fileUsers
 	refresh *loop.Queue[string] // pods whose files may be out of date
 }
 
-func newFiles(pods *pods) *files {
+func newFiles(pods *podRecords) *files {
 	return &files{pods: pods, users: newFileUsers(), refresh: loop.NewQueue[string]()}
 }
 
-func (f *files) podKnown(key string, p *corev1.Pod) { f.users.add(key, p) }
-func (f *files) podForgotten(key string)            { f.users.remove(key) }
+func (f *files) PodKnown(key string, p *corev1.Pod) { f.users.add(key, p) }
+func (f *files) PodForgotten(key string)            { f.users.Set(key) }
 
-func (f *files) podEdited(key string, p *corev1.Pod) {
+func (f *files) PodEdited(key string, p *corev1.Pod) {
 	if showsItself(p) {
 		f.refresh.Add(key)
 	}
 }
 
-// podRecovered refreshes the files of a pod, whose sources may have changed while the daemon was not running.
-func (f *files) podRecovered(key string, p *corev1.Pod) {
+// PodRecovered refreshes the files of a pod, whose sources may have changed while the daemon was not running.
+func (f *files) PodRecovered(key string, p *corev1.Pod) {
 	if f.users.uses(key) || showsItself(p) {
 		f.refresh.Add(key)
 	}
@@ -47,12 +48,15 @@ func (f *files) podRecovered(key string, p *corev1.Pod) {
 // Fold takes in that a ConfigMap or Secret has come, changed or gone.
 func (f *files) Fold(_ *loop.Pass, c loop.Change) error {
 	if c.Resource == objects.ConfigMaps || c.Resource == objects.Secrets {
-		for key := range f.users.byObject[c.Object.Key] {
+		for key := range f.users.Keys(c.Object.Key) {
 			f.refresh.Add(key)
 		}
 	}
 	return nil
 }
+
+// refreshLater brings the files of a pod up to date in this pass or the next.
+func (f *files) refreshLater(key string) { f.refresh.Add(key) }
 
 // Dirty implements loop.Controller.
 func (f *files) Dirty() bool { return f.refresh.Len() > 0 }
@@ -72,8 +76,7 @@ func (f *files) Settle(p *loop.Pass) (bool, error) {
 		if !ok {
 			return nil
 		}
-		rec.issued.Retry()
-		f.pods.dirty.Add(key)
+		f.pods.retry(rec)
 		f.pods.do(p, obj, pod.Action{Kind: pod.Refresh})
 		return nil
 	})
@@ -82,19 +85,16 @@ func (f *files) Settle(p *loop.Pass) (bool, error) {
 // fileUsers knows which pods use which ConfigMaps and Secrets, both by their keys. The many pods that use none are not
 // in it.
 type fileUsers struct {
-	byObject map[string]map[string]struct{}
-	byPod    map[string][]string
+	*multimap.TwoWay[string, string]
 }
 
-func newFileUsers() *fileUsers {
-	return &fileUsers{byObject: map[string]map[string]struct{}{}, byPod: map[string][]string{}}
-}
+func newFileUsers() fileUsers { return fileUsers{multimap.NewTwoWay[string, string]()} }
 
 // uses reports whether a pod uses any.
-func (u *fileUsers) uses(key string) bool { return len(u.byPod[key]) > 0 }
+func (u fileUsers) uses(key string) bool { return len(u.Values(key)) > 0 }
 
 // add notes what a pod uses. The part of its spec that says so never changes.
-func (u *fileUsers) add(key string, p *corev1.Pod) {
+func (u fileUsers) add(key string, p *corev1.Pod) {
 	if u.uses(key) {
 		return
 	}
@@ -109,26 +109,7 @@ func (u *fileUsers) add(key string, p *corev1.Pod) {
 	for _, name := range others {
 		used = append(used, store.Key(objects.Secrets, p.Namespace, name))
 	}
-	if len(used) == 0 {
-		return
-	}
-	u.byPod[key] = used
-	for _, object := range used {
-		if u.byObject[object] == nil {
-			u.byObject[object] = map[string]struct{}{}
-		}
-		u.byObject[object][key] = struct{}{}
-	}
-}
-
-func (u *fileUsers) remove(key string) {
-	for _, object := range u.byPod[key] {
-		delete(u.byObject[object], key)
-		if len(u.byObject[object]) == 0 {
-			delete(u.byObject, object)
-		}
-	}
-	delete(u.byPod, key)
+	u.Set(key, used...)
 }
 
 // showsItself reports whether a pod has files with its own labels or annotations, which may change.

@@ -6,61 +6,113 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
-	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/door"
 	"github.com/jobd/jobd/daemon/events"
-	"github.com/jobd/jobd/daemon/gang"
-	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
-// jobs is the controller of Jobs. It has small records of the Jobs that still need decisions.
+// jobs is the controller of Jobs.
 type jobs struct {
 	loop.Base
-	timers   *loop.Timers
-	settings job.Settings
-	security *podsecurity.Policy
-	logs     Logs
-	pods     *pods
-	cronJobs *cronJobs
-	gangs    *gang.Gangs
-	accounts *accounts
-	ttl      *jobTTL
-	garbage  *gc.Collector
-	aside    *aside.List
+	*jobRecords
+	timers    *loop.Timers
+	followers *loop.Followers
+	settings  job.Settings
+	doors     *door.Keeper
+	logs      Logs
+	pods      podsOfJobs
+	gangs     gangsOfJobs
+	ledger    ledgerOfJobs
+	gate      gateOfJobs
 
-	known map[types.UID]*jobRecord
-	byKey map[string]types.UID
-	// selectors are the Jobs that choose their pods by labels of their own (JobSpec.ManualSelector).
-	selectors map[types.UID]*jobRecord
-	dirty     *loop.Queue[types.UID]
 	// refusedByQuota are those that wait for a ResourceQuota.
 	refusedByQuota waiting
-	// all has the keys of all Jobs in the store, while the records are being rebuilt.
-	all map[types.UID]string
 }
 
-type jobRecord struct {
-	*job.Record
-	key string
-	// ahead puts the Job's waiting pods before others, see batch.PrioritizedAnnotation.
-	ahead time.Time
+// podsOfJobs changes pods on behalf of their Jobs.
+type podsOfJobs interface {
+	// set folds in a pod as it now is.
+	set(key string, p *corev1.Pod, owner types.UID)
+	// touch does so too, and lets the pod and its Job be looked at.
+	touch(p *loop.Pass, key string, obj *corev1.Pod) error
+	// delete deletes a pod, and reports whether it is gone.
+	delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error)
 }
 
-func newJobs(timers *loop.Timers, settings job.Settings, logs Logs) *jobs {
+// gangsOfJobs are the pods that start together.
+type gangsOfJobs interface {
+	// Group returns the PodGroup of new pods of a Job, nil if there is none, or why it cannot be created.
+	Group(p *loop.Pass, j *batchv1.Job, started bool) (pg *schedulingv1beta1.PodGroup, refusal, err error)
+	// Shrink takes in how many pods a Job may have at once.
+	Shrink(jobKey string, pods int)
+}
+
+// ledgerOfJobs keeps what Jobs have run and used.
+type ledgerOfJobs interface {
+	// JobEnded takes in that a Job is to have a status that says that it has ended.
+	JobEnded(p *loop.Pass, j *batchv1.Job, status *batchv1.JobStatus)
+	// JobElsewhere takes in a Job that another controller manages. unended says that it has not ended before this change.
+	JobElsewhere(p *loop.Pass, j *batchv1.Job, unended bool)
+}
+
+// gateOfJobs knows which Jobs may not start yet.
+type gateOfJobs interface {
+	// Holds reports whether a Job is to wait.
+	Holds(uid types.UID) bool
+}
+
+func newJobs(
+	timers *loop.Timers, followers *loop.Followers, records *jobRecords, settings job.Settings, doors *door.Keeper,
+	pods podsOfJobs, gangs gangsOfJobs, ledger ledgerOfJobs, gate gateOfJobs, logs Logs,
+) *jobs {
 	return &jobs{
-		timers: timers, settings: settings, logs: logs,
-		known: map[types.UID]*jobRecord{}, byKey: map[string]types.UID{}, selectors: map[types.UID]*jobRecord{},
-		dirty: loop.NewQueue[types.UID](), refusedByQuota: waiting{},
+		timers: timers, followers: followers, jobRecords: records, settings: settings, doors: doors,
+		pods: pods, gangs: gangs, ledger: ledger, gate: gate, logs: logs, refusedByQuota: waiting{},
 	}
+}
+
+// Rebuild makes the records of the Jobs that are not finished. A finished Job whose pods are not all done with gets its
+// record from readPods. Most of what is found at start is done with, and only as much of it is decoded as it takes to
+// see that.
+func (c *jobs) Rebuild(s *store.Snapshot, now time.Time) (err error) {
+	c.all = map[types.UID]string{}
+	s.Range(objects.Jobs+"/", "", func(o store.Object) bool {
+		c.all[types.UID(o.UID)] = o.Key
+		j := &batchv1.Job{}
+		err = scheme.DecodePart(o.Value, objects.JobEnd, j)
+		if err == nil && objects.Finished(j) && len(o.Owners) == 0 {
+			c.recovered(o.Key, j)
+			return true
+		}
+		j = &batchv1.Job{}
+		if err = objects.Decode(o, j); err == nil {
+			c.recovered(o.Key, j)
+			err = c.record(s, s.Get, o.Key, j, now)
+		}
+		return err == nil
+	})
+	for _, e := range c.aside.Entries() {
+		j := &batchv1.Job{}
+		if objects.ResourceOf(e.Key) != objects.Jobs || err != nil {
+			continue
+		}
+		var ok bool
+		if ok, err = objects.Read(s, e.Key, j); ok && err == nil {
+			c.all[j.UID] = e.Key
+			c.setAside(e.Key, j)
+		}
+	}
+	return err
 }
 
 // Fold takes in what clients do to Jobs.
@@ -81,21 +133,23 @@ func (c *jobs) Fold(p *loop.Pass, change loop.Change) error {
 	if err != nil || !ok || string(j.UID) != change.Object.UID {
 		return err // it has changed again, is gone, or is another Job: that change is folded in too
 	}
-	known := c.known[j.UID] != nil
-	if err := c.set(p, key, j); err != nil {
+	rec := c.known[j.UID]
+	known, new := rec != nil, change.Previous == nil
+	unended := new || known && !rec.Finished()
+	if err := c.Set(p, key, j); err != nil {
 		return err
 	}
-	if change.Previous == nil && !job.Managed(j) {
-		p.Figures.JobElsewhere(*j.Spec.ManagedBy)
+	if !job.Managed(j) {
+		if new {
+			p.Figures.JobElsewhere(*j.Spec.ManagedBy)
+		}
+		c.ledger.JobElsewhere(p, j, unended)
 	}
 	if !known && !objects.Finished(j) && j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
 		return c.showOrphans(p, j)
 	}
 	return nil
 }
-
-// concernOfJobs is how package loop calls the concern.
-const concernOfJobs = "jobs"
 
 // ChangedAside implements loop.AsideFollower.
 func (c *jobs) ChangedAside(p *loop.Pass, change loop.Change) error {
@@ -114,20 +168,15 @@ func (c *jobs) setAside(key string, j *batchv1.Job) {
 	if j.DeletionTimestamp != nil {
 		c.garbage.Deleting(key)
 	}
-	c.cronJobs.setJob(j)
+	for _, f := range c.followers.Jobs() {
+		f.JobSetAside(j)
+	}
 }
 
 // Due implements loop.Controller.
 func (c *jobs) Due(_ *loop.Pass, key string) error {
 	c.enqueue(c.byKey[key])
 	return nil
-}
-
-// enqueue lets a Job be decided on in this pass or the next; an empty UID means none.
-func (c *jobs) enqueue(uid types.UID) {
-	if uid != "" {
-		c.dirty.Add(uid)
-	}
 }
 
 // Dirty implements loop.Controller.
@@ -150,12 +199,9 @@ func (c *jobs) settle(p *loop.Pass, uid types.UID) error {
 	if !ok || !p.Works(rec.key) {
 		return nil
 	}
+	rec.Hold(c.gate.Holds(uid))
 	begin := time.Now()
-	settings := c.settings
-	if p.Joined() {
-		settings.Batch = loop.JoinedBudget
-	}
-	d := job.Decide(rec.Record, p.Now, settings)
+	d := c.decide(p, rec)
 	c.timers.Set(c, rec.key, d.Wake)
 	if err := c.carryOut(p, rec, d); err != nil {
 		return fmt.Errorf("%s: %w", rec.key, err)
@@ -168,6 +214,48 @@ func (c *jobs) settle(p *loop.Pass, uid types.UID) error {
 		c.forget(uid)
 	}
 	return nil
+}
+
+// decide decides on a Job. Where pods are large, fewer of them are created or changed at once than usual: what was decided is
+// carried out as a whole.
+func (c *jobs) decide(p *loop.Pass, rec *jobRecord) job.Decision {
+	settings := c.settings
+	if p.Joined() {
+		settings.Batch = loop.JoinedBudget
+	}
+	for {
+		d := job.Decide(rec.Record, p.Now, settings)
+		pods := len(d.Adopt) + len(d.Orphan) + len(d.Create) + len(d.Release) + len(d.Delete)
+		if pods <= 1 || settings.Batch == 1 {
+			return d
+		}
+		if c.bytesOf(p, rec, d) <= p.Room() {
+			return d
+		}
+		if settings.Batch <= 0 || settings.Batch > pods {
+			settings.Batch = pods
+		}
+		settings.Batch /= 2
+	}
+}
+
+// bytesOf returns how many bytes of pods a decision reads and writes.
+func (c *jobs) bytesOf(p *loop.Pass, rec *jobRecord, d job.Decision) int {
+	bytes := 0
+	if len(d.Create) > 0 {
+		bytes = len(d.Create) * p.Size(rec.key) // the template is most of a Job
+	}
+	namespace, _ := objects.NameOf(rec.key)
+	add := func(ref job.Ref) { bytes += 2 * p.Size(store.Key(objects.Pods, namespace, ref.Name)) }
+	for _, refs := range [][]job.Ref{d.Adopt, d.Orphan, d.Delete} {
+		for _, ref := range refs {
+			add(ref)
+		}
+	}
+	for _, r := range d.Release {
+		add(r.Ref)
+	}
+	return bytes
 }
 
 // carryOut does what was decided for a Job, in the order of the decision's fields, and folds the result in.
@@ -219,7 +307,10 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 		p.Delete(memoryKey(j))
 	}
 	if ends && batch.End(&j.Status) == nil {
-		c.accounts.jobEnded(p, j, &d.Status[len(d.Status)-1])
+		c.ledger.JobEnded(p, j, &d.Status[len(d.Status)-1])
+	}
+	if d.PausedFor != nil {
+		metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedForAnnotation, d.PausedFor.String())
 	}
 	for i, status := range d.Status {
 		j.Status = status
@@ -231,54 +322,35 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 		}
 	}
 	if len(d.Status) > 0 {
-		return c.set(p, rec.key, j)
+		return c.Set(p, rec.key, j)
 	}
 	return nil
 }
 
-// set folds in a Job as it now is, and notes what is due for it.
-func (c *jobs) set(p *loop.Pass, key string, j *batchv1.Job) error {
+// Set folds in a Job as it now is, and notes what is due for it.
+func (c *jobs) Set(p *loop.Pass, key string, j *batchv1.Job) error {
 	if _, known := c.known[j.UID]; known || !objects.Finished(j) {
-		if err := c.record(p.Snapshot(), key, j, p.Now); err != nil {
+		if err := c.record(p.Snapshot(), p.Get, key, j, p.Now); err != nil {
 			return err
 		}
 		c.enqueue(j.UID)
 	}
-	c.note(key, j)
-	c.cronJobs.jobChanged(j)
-	return c.gangs.Resize(p, key, j)
-}
-
-// record makes sure that a Job has a record, and folds the Job in as it is. One that was set aside has none: its pods go on,
-// and are counted when it has one again.
-func (c *jobs) record(s *store.Snapshot, key string, j *batchv1.Job, now time.Time) error {
-	if c.aside.Has(concernOfJobs, key) {
-		return nil
+	if j.DeletionTimestamp != nil {
+		c.garbage.Deleting(key)
 	}
-	ahead := batch.Prioritized(j.Annotations)
-	if rec, ok := c.known[j.UID]; ok {
-		rec.SetJob(j, now)
-		if !rec.ahead.Equal(ahead) {
-			rec.ahead = ahead
-			c.pods.reorder(rec)
+	for _, f := range c.followers.Jobs() {
+		if err := f.JobChanged(p, key, j); err != nil {
+			return err
 		}
-		return nil
-	}
-	memory, err := readMemory(s, j)
-	if err != nil {
-		return err
-	}
-	rec := &jobRecord{Record: job.NewRecord(j, memory), key: key, ahead: ahead}
-	c.known[j.UID], c.byKey[key] = rec, j.UID
-	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
-		c.selectors[j.UID] = rec
 	}
 	return nil
 }
 
-// note notes what is to come for a Job besides decisions.
-func (c *jobs) note(key string, j *batchv1.Job) {
-	c.ttl.note(key, j)
+// recovered tells those that follow Jobs of one that was found at start.
+func (c *jobs) recovered(key string, j *batchv1.Job) {
+	for _, f := range c.followers.Jobs() {
+		f.JobRecovered(key, j)
+	}
 	if j.DeletionTimestamp != nil {
 		c.garbage.Deleting(key)
 	}
@@ -288,14 +360,15 @@ func (c *jobs) note(key string, j *batchv1.Job) {
 func (c *jobs) forget(uid types.UID) {
 	if rec, ok := c.known[uid]; ok {
 		c.timers.Set(c, rec.key, time.Time{})
-		delete(c.byKey, rec.key)
 	}
-	delete(c.known, uid)
-	delete(c.selectors, uid)
+	c.drop(uid)
 }
 
-// delete deletes a Job and its pods.
-func (c *jobs) delete(p *loop.Pass, key string, uid types.UID) error {
+// Reconsider lets a Job be decided on that was held back.
+func (c *jobs) Reconsider(uid types.UID) { c.enqueue(uid) }
+
+// Delete deletes a Job and its pods.
+func (c *jobs) Delete(p *loop.Pass, key string, uid types.UID) error {
 	j, ok, err := p.Jobs.Get(key)
 	if err != nil || !ok || j.UID != uid || j.DeletionTimestamp != nil {
 		return err
@@ -306,7 +379,7 @@ func (c *jobs) delete(p *loop.Pass, key string, uid types.UID) error {
 	}
 	storage.MarkDeleted(j, p.Now, 0)
 	p.Jobs.Changed(key, j)
-	return c.set(p, key, j)
+	return c.Set(p, key, j)
 }
 
 // remove removes the object of a Job that nothing holds any more.
@@ -321,10 +394,10 @@ func (c *jobs) remove(p *loop.Pass, key string, j *batchv1.Job) error {
 // gone takes in the end of a Job: what it left behind is collected.
 func (c *jobs) gone(p *loop.Pass, j *batchv1.Job, key string) {
 	uid := j.UID
-	c.accounts.jobGone(p, j)
 	c.forget(uid)
-	c.ttl.forget(key)
-	c.cronJobs.forgetChild(uid)
+	for _, f := range c.followers.Jobs() {
+		f.JobGone(p, key, j)
+	}
 	namespace, name := objects.NameOf(key)
 	p.Delete(store.Key(objects.Memories, namespace, name))
 	c.garbage.OwnerGone(p, uid)

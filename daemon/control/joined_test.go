@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -25,15 +26,15 @@ func TestJobIsStoredWithItsPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				defer w.end()
+				defer w.End()
 				synctest.Wait()
 				stored := func() (n int) {
-					_ = w.store.View(func(s *store.Snapshot) error { n = s.Count(objects.Pods + "/"); return nil })
+					_ = w.Store.View(func(s *store.Snapshot) error { n = s.Count(objects.Pods + "/"); return nil })
 					return n
 				}
-				j := simulate("j", "1h", "0")
+				j := controltest.Simulate("j", "1h", "0")
 				j.Spec.Parallelism, j.Spec.Completions = ptr.To(c.pods), ptr.To(c.pods)
-				w.create(j)
+				w.Create(j)
 				if n := stored(); n < c.least || n > c.most {
 					t.Errorf("%d of %d pods are stored with the Job", n, c.pods)
 				}

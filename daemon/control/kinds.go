@@ -7,8 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/cronjobs"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/volumes"
 )
 
 // kinds reads and changes objects of any kind on behalf of those who delete them. For pods, Jobs and CronJobs their
@@ -16,8 +18,8 @@ import (
 type kinds struct {
 	pods     *pods
 	jobs     *jobs
-	cronJobs *cronJobs
-	claims   *claims
+	cronJobs *cronjobs.CronJobs
+	claims   *volumes.Claims
 }
 
 // Get returns an object as the pass has left it. It may be changed if Changed is called afterwards.
@@ -59,13 +61,13 @@ func (k *kinds) Changed(p *loop.Pass, key string, obj objects.Object) error {
 		return k.pods.touch(p, key, obj)
 	case *batchv1.Job:
 		p.Jobs.Changed(key, obj)
-		return k.jobs.set(p, key, obj)
+		return k.jobs.Set(p, key, obj)
 	case *batchv1.CronJob:
 		p.CronJobs.Changed(key, obj)
-		k.cronJobs.set(p, key, obj)
+		k.cronJobs.Set(p, key, obj)
 		return nil
 	}
-	k.claims.changed(key)
+	k.claims.Changed(key)
 	return p.Put(key, obj)
 }
 
@@ -78,7 +80,7 @@ func (k *kinds) Remove(p *loop.Pass, key string, obj objects.Object) error {
 	case *batchv1.Job:
 		return k.jobs.remove(p, key, obj)
 	case *batchv1.CronJob:
-		return k.cronJobs.remove(p, key, obj)
+		return k.cronJobs.Remove(p, key, obj)
 	}
 	p.Delete(key)
 	return nil
@@ -106,7 +108,7 @@ func (k *kinds) Delete(p *loop.Pass, key string) (bool, error) {
 	case marked:
 		return false, k.Changed(p, key, obj)
 	case isCronJob:
-		k.cronJobs.set(p, key, cj)
+		k.cronJobs.Set(p, key, cj)
 	}
 	return false, nil
 }

@@ -1,15 +1,12 @@
-package control
+package control_test
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,53 +14,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
-// figures returns counters, gauges and the counts of histograms by name{values of labels}.
-func (w *world) figures() map[string]float64 {
-	w.t.Helper()
-	synctest.Wait()
-	r := prometheus.NewRegistry()
-	if _, err := w.control.config.Metrics.Register(r); err != nil {
-		w.t.Fatal(err)
-	}
-	families, err := r.Gather()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	all := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.Metric {
-			var labels []string
-			for _, l := range m.Label {
-				labels = append(labels, l.GetValue())
-			}
-			all[f.GetName()+"{"+strings.Join(labels, ",")+"}"] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-		}
-	}
-	return all
-}
-
-func (w *world) want(figures map[string]float64) {
-	w.t.Helper()
-	got := w.figures()
-	for _, name := range slices.Sorted(maps.Keys(figures)) {
-		if got[name] != figures[name] {
-			w.t.Errorf("%s is %v, want %v", name, got[name], figures[name])
-		}
-	}
-	if w.t.Failed() {
-		w.t.Log(fmt.Sprint(got))
-	}
-}
-
 func TestMetricsAreThoseOfAClusterAndOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
-		indexed := simulate("indexed", "1s", "1:3,2:4")
+		defer w.End()
+		indexed := controltest.Simulate("indexed", "1s", "1:3,2:4")
 		indexed.Spec.Completions, indexed.Spec.Parallelism = ptr.To[int32](4), ptr.To[int32](4)
 		indexed.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 		indexed.Spec.BackoffLimitPerIndex = ptr.To[int32](0)
@@ -71,17 +31,17 @@ func TestMetricsAreThoseOfAClusterAndOurs(t *testing.T) {
 			Action:      batchv1.PodFailurePolicyActionFailIndex,
 			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{3}},
 		}}}
-		w.create(indexed)
-		again := simulate("again", "1s", "1,0")
+		w.Create(indexed)
+		again := controltest.Simulate("again", "1s", "1,0")
 		again.Spec.BackoffLimit = ptr.To[int32](0)
-		w.create(again)
-		w.create(simulate("good", "0s", "0"))
-		w.create(simulate("long", "1h", "0"))
-		elsewhere := simulate("elsewhere", "0s", "0")
+		w.Create(again)
+		w.Create(controltest.Simulate("good", "0s", "0"))
+		w.Create(controltest.Simulate("long", "1h", "0"))
+		elsewhere := controltest.Simulate("elsewhere", "0s", "0")
 		elsewhere.Spec.ManagedBy = ptr.To("example.com/queue")
-		w.create(elsewhere)
+		w.Create(elsewhere)
 		time.Sleep(time.Minute)
-		w.want(map[string]float64{
+		w.WantFigures(map[string]float64{
 			"job_controller_jobs_finished_total{Indexed,FailedIndexes,failed}":            1,
 			"job_controller_jobs_finished_total{NonIndexed,BackoffLimitExceeded,failed}":  1,
 			"job_controller_jobs_finished_total{NonIndexed,CompletionsReached,succeeded}": 1,
@@ -100,7 +60,7 @@ func TestMetricsAreThoseOfAClusterAndOurs(t *testing.T) {
 			"jobd_pods_waiting{}":    0,
 			"jobd_jobs_unfinished{}": 2,
 		})
-		got := w.figures()
+		got := w.Figures()
 		for _, name := range []string{
 			"job_controller_job_syncs_total{pods_created,Indexed,success}",
 			"job_controller_job_sync_duration_seconds{tracking,NonIndexed,success}",
@@ -117,11 +77,11 @@ func TestMetricsAreThoseOfAClusterAndOurs(t *testing.T) {
 func TestMetricsOfANamespaceGoWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
-		w.create(simulate("good", "1s", "0"))
+		defer w.End()
+		w.Create(controltest.Simulate("good", "1s", "0"))
 		time.Sleep(5 * time.Second)
 		of := func() (n int) {
-			for name := range w.figures() {
+			for name := range w.Figures() {
 				if strings.HasPrefix(name, "jobd_job_cpu_seconds_total{") {
 					n++
 				}
@@ -134,9 +94,9 @@ func TestMetricsOfANamespaceGoWithIt(t *testing.T) {
 		ns := &corev1.Namespace{}
 		ns.Name, ns.Spec.Finalizers = "default", []corev1.FinalizerName{corev1.FinalizerKubernetes}
 		storage.MarkDeleted(ns, time.Now(), 0)
-		w.put(store.Key(objects.Namespaces, "", "default"), ns)
+		w.Put(store.Key(objects.Namespaces, "", "default"), ns)
 		time.Sleep(time.Minute)
-		if w.read(store.Key(objects.Namespaces, "", "default"), ns) {
+		if w.Read(store.Key(objects.Namespaces, "", "default"), ns) {
 			t.Fatal("the namespace is there")
 		}
 		if of() != 0 {
@@ -148,26 +108,60 @@ func TestMetricsOfANamespaceGoWithIt(t *testing.T) {
 func TestWhatWasNotWrittenIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
+		defer w.End()
 		// No event about a pod of such a name can be stored, so a pass that binds it fails.
 		bad := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("x", 4080), Namespace: "default", UID: uuid.NewUUID()}}
 		bad.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
-		w.put(objects.Key(objects.Pods, bad), bad)
-		w.create(simulate("good", "0s", "0"))
+		w.Put(objects.Key(objects.Pods, bad), bad)
+		w.Create(controltest.Simulate("good", "0s", "0"))
 		time.Sleep(5 * time.Second)
-		got := w.figures()
+		got := w.Figures()
 		if got["jobd_loop_passes_total{error}"] < 3 || got["job_controller_job_syncs_total{pods_created,NonIndexed,error}"] < 3 {
 			t.Errorf("passes do not fail: %v", got)
 		}
 		if got["job_controller_job_pods_creation_total{new,succeeded}"] > 0 {
 			t.Errorf("pods are counted that were never made: %v", got)
 		}
-		w.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.Pods, bad)); return nil })
+		w.Write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.Pods, bad)); return nil })
 		time.Sleep(5 * time.Second)
-		w.want(map[string]float64{
+		w.WantFigures(map[string]float64{
 			"job_controller_job_pods_creation_total{new,succeeded}":                       1,
 			"job_controller_job_pods_finished_total{NonIndexed,succeeded}":                1,
 			"job_controller_jobs_finished_total{NonIndexed,CompletionsReached,succeeded}": 1,
+		})
+	})
+}
+
+// The reasons of conditions are what clients have written.
+func TestMetricsOfReasonsThatClientsHaveWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		reasons := []string{"", "\xff", strings.Repeat("x", 1<<20), batchv1.JobReasonSuccessPolicy}
+		for i, reason := range reasons {
+			for _, kind := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget} {
+				j := controltest.Simulate(strings.ToLower(fmt.Sprint(kind, i)), "1m", "0")
+				w.Create(j)
+				time.Sleep(time.Second)
+				w.edit(store.Key(objects.Jobs, j.Namespace, j.Name), j, func() {
+					j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason})
+				})
+			}
+		}
+		for i := range 200 {
+			elsewhere := controltest.Simulate(fmt.Sprint("elsewhere", i), "0s", "0")
+			elsewhere.Spec.ManagedBy = ptr.To(fmt.Sprintf("example.com/queue%d", i))
+			w.Create(elsewhere)
+		}
+		time.Sleep(time.Hour)
+		w.WantFigures(map[string]float64{
+			"job_controller_jobs_finished_total{NonIndexed,,succeeded}":              1,
+			"job_controller_jobs_finished_total{NonIndexed,other,succeeded}":         2,
+			"job_controller_jobs_finished_total{NonIndexed,SuccessPolicy,succeeded}": 1,
+			"job_controller_jobs_finished_total{NonIndexed,,failed}":                 1,
+			"job_controller_jobs_finished_total{NonIndexed,other,failed}":            2,
+			"job_controller_jobs_finished_total{NonIndexed,SuccessPolicy,failed}":    1,
+			"job_controller_jobs_by_external_controller_total{other}":                100,
 		})
 	})
 }

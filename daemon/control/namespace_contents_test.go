@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"testing"
@@ -9,48 +9,41 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
-func (w *world) read(key string, into objects.Object) (ok bool) {
-	w.t.Helper()
-	if err := w.store.View(func(s *store.Snapshot) error {
-		var o store.Object
-		if o, ok = s.Get(key); !ok {
-			return nil
-		}
-		return objects.Decode(o, into)
-	}); err != nil {
-		w.t.Fatal(err)
-	}
-	return ok
-}
-
 func TestNamespaceHasAnAccountAndTheAuthority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
+		defer w.End()
 		account, authority := "serviceaccounts/default/default", "configmaps/default/kube-root-ca.crt"
 		check := func(when string) {
 			t.Helper()
 			synctest.Wait()
 			sa, cm := &corev1.ServiceAccount{}, &corev1.ConfigMap{}
-			if !w.read(account, sa) || sa.UID == "" || !w.read(authority, cm) || cm.UID == "" || cm.Data["ca.crt"] != string(w.control.config.RootCA) {
+			if !w.Read(account, sa) || sa.UID == "" || !w.Read(authority, cm) || cm.UID == "" || cm.Data["ca.crt"] != w.Authority {
 				t.Errorf("%s: %+v %+v", when, sa, cm)
 			}
 		}
 		check("when it is new")
-		w.write(func(tx *store.Tx) error { tx.Delete(account); tx.Delete(authority); return nil })
+		w.Write(func(tx *store.Tx) error { tx.Delete(account); tx.Delete(authority); return nil })
 		check("after both were deleted")
-		w.put(authority, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt", Namespace: "default", UID: "u"}, Data: map[string]string{"ca.crt": "mine"}})
+		w.Put(
+			authority,
+			&corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt", Namespace: "default", UID: "u"},
+				Data:       map[string]string{"ca.crt": "mine"},
+			},
+		)
 		check("after it was changed")
-		w.stop()
-		w.start()
-		before := w.store.Version()
+		w.Stop()
+		w.Start()
+		before := w.Store.Version()
 		synctest.Wait()
-		if w.store.Version() != before {
+		if w.Store.Version() != before {
 			t.Error("a start writes what is there already")
 		}
 	})
@@ -59,45 +52,46 @@ func TestNamespaceHasAnAccountAndTheAuthority(t *testing.T) {
 func TestCordonedNodeTakesNothingOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
-		w.stop()
+		defer w.End()
+		w.Stop()
 		capacity, err := host.Capacity(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.self = host.Host{Name: "test", IP: "192.0.2.1", Boot: "one"}.Node(host.Description{
+		w.Self = host.Host{Name: "test", IP: "192.0.2.1", Boot: "one"}.Node(host.Description{
 			Capacity: capacity, MaxPods: 7, Runtime: "containerd 2.4.2 with crun",
 		})
-		w.start()
+		w.Start()
 		synctest.Wait()
 		node, key := &corev1.Node{}, "nodes/test"
-		if !w.read(key, node) || node.Labels[corev1.LabelHostname] != "test" || node.Status.NodeInfo.ContainerRuntimeVersion != "containerd://2.4.2" || node.Status.Capacity.Pods().Value() != 7 {
+		if !w.Read(key, node) || node.Labels[corev1.LabelHostname] != "test" ||
+			node.Status.NodeInfo.ContainerRuntimeVersion != "containerd://2.4.2" || node.Status.Capacity.Pods().Value() != 7 {
 			t.Fatalf("%+v", node)
 		}
 		cordon := func(on bool) {
 			node.Spec.Unschedulable = on
-			w.put(key, node)
+			w.Put(key, node)
 		}
 		cordon(true)
-		w.create(simulate("a", "0s", "0"))
+		w.Create(controltest.Simulate("a", "0s", "0"))
 		synctest.Wait()
-		if pods := w.pods(); len(pods) != 1 || pods[0].Spec.NodeName != "" {
+		if pods := w.Pods(); len(pods) != 1 || pods[0].Spec.NodeName != "" {
 			t.Errorf("while it is cordoned: %v", pods)
 		}
-		w.stop()
-		w.start()
+		w.Stop()
+		w.Start()
 		synctest.Wait()
-		if pods := w.pods(); !w.read(key, node) || !node.Spec.Unschedulable || pods[0].Spec.NodeName != "" {
+		if pods := w.Pods(); !w.Read(key, node) || !node.Spec.Unschedulable || pods[0].Spec.NodeName != "" {
 			t.Errorf("after a restart: %+v", node.Spec)
 		}
 		cordon(false)
 		synctest.Wait()
-		if !objects.Finished(w.job("a")) {
+		if !objects.Finished(w.Job("a")) {
 			t.Error("it was uncordoned")
 		}
-		w.write(func(tx *store.Tx) error { tx.Delete(key); return nil })
+		w.Write(func(tx *store.Tx) error { tx.Delete(key); return nil })
 		synctest.Wait()
-		if !w.read(key, node) {
+		if !w.Read(key, node) {
 			t.Error("the node's object is not back")
 		}
 	})
@@ -107,39 +101,39 @@ func TestCordonedNodeTakesNothingOn(t *testing.T) {
 func TestANamespaceLosesItsPodsBeforeWhatTheyUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
+		defer w.End()
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}}
 		ns.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
-		w.put("namespaces/n", ns)
+		w.Put("namespaces/n", ns)
 		synctest.Wait()
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", UID: "c"}}
-		w.put("configmaps/n/c", cm)
+		w.Put("configmaps/n/c", cm)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "p", Finalizers: []string{"example.com/x"}}}
 		pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
 		pod.Spec.NodeSelector = map[string]string{"no": "node"}
-		w.put("pods/n/p", pod)
+		w.Put("pods/n/p", pod)
 		synctest.Wait()
-		if !w.read("namespaces/n", ns) {
+		if !w.Read("namespaces/n", ns) {
 			t.Fatal("the namespace is gone")
 		}
 		storage.MarkDeleted(ns, time.Now(), 0)
-		w.put("namespaces/n", ns)
+		w.Put("namespaces/n", ns)
 		synctest.Wait()
-		if !w.read("pods/n/p", pod) || pod.DeletionTimestamp == nil || !w.read("configmaps/n/c", cm) || cm.DeletionTimestamp != nil {
+		if !w.Read("pods/n/p", pod) || pod.DeletionTimestamp == nil || !w.Read("configmaps/n/c", cm) || cm.DeletionTimestamp != nil {
 			t.Fatalf("while a pod is left: pod %+v, ConfigMap %+v", pod.ObjectMeta, cm.ObjectMeta)
 		}
-		if !w.read("namespaces/n", ns) || len(ns.Status.Conditions) == 0 {
+		if !w.Read("namespaces/n", ns) || len(ns.Status.Conditions) == 0 {
 			t.Errorf("it does not say what it waits for: %+v", ns.Status)
 		}
-		w.stop() // what it waits for is found again
-		w.start()
+		w.Stop() // what it waits for is found again
+		w.Start()
 		synctest.Wait()
-		if !w.read("configmaps/n/c", cm) {
+		if !w.Read("configmaps/n/c", cm) {
 			t.Error("a restart deletes what the pod may use")
 		}
-		w.write(func(tx *store.Tx) error { tx.Delete("pods/n/p"); return nil })
+		w.Write(func(tx *store.Tx) error { tx.Delete("pods/n/p"); return nil })
 		synctest.Wait()
-		if w.read("configmaps/n/c", cm) || w.read("namespaces/n", ns) {
+		if w.Read("configmaps/n/c", cm) || w.Read("namespaces/n", ns) {
 			t.Error("the rest stays although the pod is gone")
 		}
 	})

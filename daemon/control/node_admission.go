@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
@@ -30,7 +29,7 @@ func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
 		return a.unschedulable(p, key, obj, fmt.Sprintf("0/1 nodes are available: 1 node(s) didn't match the requested "+
 			"node name. The pod is for the node %s, and jobd's only node is %s.", obj.Spec.NodeName, a.name))
 	}
-	if why, waits := a.claims.waits(key); waits { // another pod took the claim in the same pass, or it is being deleted
+	if why, waits := a.claims.Waits(key); waits { // another pod took the claim in the same pass, or it is being deleted
 		a.hold(uid, why)
 		return nil
 	}
@@ -67,7 +66,7 @@ func (a *admission) displace(p *loop.Pass, uid types.UID) error {
 		return err
 	}
 	p.Pods.Changed(key, obj)
-	return a.pods.touch(p, key, obj)
+	return a.changes.touch(p, key, obj)
 }
 
 // observe folds into a pod's status what the node itself has decided.
@@ -92,8 +91,8 @@ func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *nod
 	a.place(obj)
 	setPodCondition(obj, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, p.Now)
 	p.Pods.Changed(key, obj)
-	for _, f := range a.pods.followers {
-		f.podBound(key, obj, p.Now)
+	for _, f := range a.followers.Pods() {
+		f.PodBound(key, obj, p.Now)
 	}
 	if refusal != nil {
 		o := pod.Observation{What: pod.Rejected, Reason: refusal.Reason, Message: refusal.Message}
@@ -101,7 +100,7 @@ func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *nod
 			return err
 		}
 	}
-	return a.pods.touch(p, key, obj)
+	return a.changes.touch(p, key, obj)
 }
 
 // place gives a pod the labels that say where the node is (KEP-4742). Like a cluster it replaces those that the pod has.
@@ -131,6 +130,3 @@ func (a *admission) refuses(obj *corev1.Pod) *node.Refusal {
 	}
 	return nil
 }
-
-// awaitsNode reports whether a pod names a node that has not taken it yet.
-func awaitsNode(obj *corev1.Pod) bool { return obj.Spec.NodeName != "" && !podspec.Bound(obj) }

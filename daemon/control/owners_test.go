@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ func (f family) ref(owner string) metav1.OwnerReference {
 
 func (f family) make(name string, refs ...metav1.OwnerReference) *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), OwnerReferences: refs}}
-	f.put(objects.Key(objects.ConfigMaps, cm), cm)
+	f.Put(objects.Key(objects.ConfigMaps, cm), cm)
 	return cm
 }
 
@@ -33,36 +33,36 @@ func (f family) make(name string, refs ...metav1.OwnerReference) *corev1.ConfigM
 func (f family) get(name string) *corev1.ConfigMap {
 	synctest.Wait()
 	cm := &corev1.ConfigMap{}
-	if !f.read(store.Key(objects.ConfigMaps, "default", name), cm) {
+	if !f.Read(store.Key(objects.ConfigMaps, "default", name), cm) {
 		return nil
 	}
 	return cm
 }
 
 func (f family) delete(name string, policy metav1.DeletionPropagation) {
-	f.t.Helper()
+	f.T.Helper()
 	cm := f.get(name)
 	storage.SetPropagation(cm, policy)
 	if len(cm.Finalizers) == 0 {
-		f.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.ConfigMaps, cm)); return nil })
+		f.Write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.ConfigMaps, cm)); return nil })
 		return
 	}
 	storage.MarkDeleted(cm, time.Now(), 0)
-	f.put(objects.Key(objects.ConfigMaps, cm), cm)
+	f.Put(objects.Key(objects.ConfigMaps, cm), cm)
 }
 
 func (f family) hold(name string, finalizers ...string) {
 	cm := f.get(name)
 	cm.Finalizers = finalizers
 	if storage.Removable(cm) {
-		f.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.ConfigMaps, cm)); return nil })
+		f.Write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.ConfigMaps, cm)); return nil })
 		return
 	}
-	f.put(objects.Key(objects.ConfigMaps, cm), cm)
+	f.Put(objects.Key(objects.ConfigMaps, cm), cm)
 }
 
 func (f family) want(there string) {
-	f.t.Helper()
+	f.T.Helper()
 	var got []string
 	for _, name := range []string{"a", "b", "c", "d"} {
 		if f.get(name) != nil {
@@ -70,7 +70,7 @@ func (f family) want(there string) {
 		}
 	}
 	if strings.Join(got, " ") != there {
-		f.t.Errorf("there are %q, want %q", got, there)
+		f.T.Errorf("there are %q, want %q", got, there)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestOwnersOfAnyKind(t *testing.T) {
 			f.delete("a", metav1.DeletePropagationOrphan)
 			f.want("b c d")
 			if refs := f.get("b").OwnerReferences; len(refs) != 1 || refs[0].Name != "d" {
-				f.t.Errorf("owners of b: %v", refs)
+				f.T.Errorf("owners of b: %v", refs)
 			}
 		}},
 		{"in the foreground an owner goes last", func(f family) {
@@ -115,8 +115,8 @@ func TestOwnersOfAnyKind(t *testing.T) {
 			f.hold("b", "example.com/hold")
 			f.delete("a", metav1.DeletePropagationForeground)
 			f.want("a b")
-			f.stop()
-			f.start()
+			f.Stop()
+			f.Start()
 			f.want("a b")
 			f.hold("b")
 			f.want("")
@@ -161,8 +161,8 @@ func TestOwnersOfAnyKind(t *testing.T) {
 		{"of an owner of a kind that is not served nothing is known", func(f family) {
 			f.make("b", metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "x", UID: "x"})
 			f.want("b")
-			f.stop()
-			f.start()
+			f.Stop()
+			f.Start()
 			f.want("b")
 		}},
 		{"another version of the group names the same owner", func(f family) {
@@ -176,20 +176,20 @@ func TestOwnersOfAnyKind(t *testing.T) {
 		}},
 		{"owners are in the same namespace", func(f family) {
 			far := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "kube-system", UID: "uid-a"}}
-			f.put(objects.Key(objects.ConfigMaps, far), far)
+			f.Put(objects.Key(objects.ConfigMaps, far), far)
 			f.make("b", f.ref("a"))
 			f.want("")
 			var events []string
-			if err := f.store.View(func(s *store.Snapshot) error {
+			if err := f.Store.View(func(s *store.Snapshot) error {
 				return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
 					events = append(events, e.InvolvedObject.Name+": "+e.Message)
 					return nil
 				})
 			}); err != nil {
-				f.t.Fatal(err)
+				f.T.Fatal(err)
 			}
 			if len(events) != 1 || events[0] != `b: ownerRef [v1/ConfigMap, namespace: default, name: a, uid: uid-a] does not exist in namespace "default"` {
-				f.t.Errorf("events: %q", events)
+				f.T.Errorf("events: %q", events)
 			}
 		}},
 		{"pods go with an owner that is no Job, and a pod may own", func(f family) {
@@ -197,20 +197,20 @@ func TestOwnersOfAnyKind(t *testing.T) {
 			pod := &corev1.Pod{}
 			pod.Name, pod.Namespace, pod.UID = "p", "default", "uid-p"
 			pod.OwnerReferences = []metav1.OwnerReference{f.ref("a")}
-			f.put(objects.Key(objects.Pods, pod), pod)
+			f.Put(objects.Key(objects.Pods, pod), pod)
 			f.make("b", metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "uid-p"})
 			f.want("a b")
 			f.delete("a", metav1.DeletePropagationForeground)
 			f.want("")
-			if n := len(f.pods()); n != 0 {
-				f.t.Errorf("%d pods are left", n)
+			if n := len(f.Pods()); n != 0 {
+				f.T.Errorf("%d pods are left", n)
 			}
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				defer w.end()
+				defer w.End()
 				tc.is(family{w})
 			})
 		})

@@ -9,79 +9,57 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/quota"
 	"github.com/jobd/jobd/api/storage"
-	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/loop"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
-	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/store"
 )
 
 // pods is the controller of pods: it takes in what is observed of them, and decides what each of them needs next.
 type pods struct {
 	loop.Base
+	*podRecords
 	timers    *loop.Timers
-	workers   *worker.Pool
+	followers *loop.Followers
+	jobs      *jobRecords
+	queue     *queue
+	garbage   *gc.Notes
+	ledger    ledgerOfPods
+	budgets   budgets
 	logs      Logs
-	jobs      *jobs
-	admission *admission
-	garbage   *gc.Collector
-	accounts  *accounts
-	budgets   *budgets
-	followers []podFollower
-	aside     *aside.List
-	setAside  map[types.UID]bool // the pods that are in it
+	setAside  map[types.UID]bool // the pods that are in the list of those that were
 
-	// known are the pods that still wait, run or have to be counted.
-	known map[types.UID]*podRecord
 	// keeping are the pods that have ended and keep their files (core.KeepFilesAnnotation).
 	keeping map[types.UID]keeper
-	dirty   *loop.Queue[string]
 }
 
-type podRecord struct {
-	key     string
-	job     *jobRecord // the Job that knows of it; nil if there is none
-	request *node.Pod
-	issued  pod.Issued
-	// renewal is when its tokens are to be looked at, see tokenRenewal; 0: never.
-	renewal uint32
+// ledgerOfPods keeps what pods have used.
+type ledgerOfPods interface {
+	// Observed takes in what was observed of a pod, which the pod's status by now has too.
+	Observed(p *loop.Pass, obj *corev1.Pod, observations []pod.Observation) error
+	// PodGone takes in that the object of a pod is gone.
+	PodGone(p *loop.Pass, obj *corev1.Pod) error
 }
 
-// podFollower is a concern that follows pods through their life on the node, whoever writes the changes. noPods
-// implements what a follower does not need.
-type podFollower interface {
-	// podKnown is called when a pod is seen for the first time.
-	podKnown(key string, p *corev1.Pod)
-	// podEdited is called when a client has changed a pod.
-	podEdited(key string, p *corev1.Pod)
-	// podBound is called when a pod was bound to the node, or was found there at start.
-	podBound(key string, p *corev1.Pod, now time.Time)
-	// podRecovered is called for a pod that is known at start: something may have happened while the daemon was not
-	// running.
-	podRecovered(key string, p *corev1.Pod)
-	// podForgotten is called when nothing is left to be done for a pod.
-	podForgotten(key string)
+// budgets say how many pods may be disrupted.
+type budgets interface {
+	// PodSet takes in a pod as it now is, whoever has changed it.
+	PodSet(p *corev1.Pod)
 }
 
-// noPods is a podFollower that does nothing.
-type noPods struct{}
-
-func (noPods) podKnown(string, *corev1.Pod)            {}
-func (noPods) podEdited(string, *corev1.Pod)           {}
-func (noPods) podBound(string, *corev1.Pod, time.Time) {}
-func (noPods) podRecovered(string, *corev1.Pod)        {}
-func (noPods) podForgotten(string)                     {}
-
-func newPods(timers *loop.Timers, workers *worker.Pool, logs Logs) *pods {
+func newPods(
+	timers *loop.Timers, followers *loop.Followers, records *podRecords, jobs *jobRecords, queue *queue, garbage *gc.Notes,
+	ledger ledgerOfPods, budgets budgets, logs Logs,
+) *pods {
 	return &pods{
-		timers: timers, workers: workers, logs: logs,
-		known: map[types.UID]*podRecord{}, keeping: map[types.UID]keeper{}, dirty: loop.NewQueue[string](),
+		timers: timers, followers: followers, podRecords: records, jobs: jobs, queue: queue, garbage: garbage,
+		ledger: ledger, budgets: budgets, logs: logs, keeping: map[types.UID]keeper{},
 	}
 }
 
@@ -104,11 +82,11 @@ func (c *pods) Rebuild(s *store.Snapshot, now time.Time) error {
 			c.dirty.Add(key)
 		}
 		c.garbage.NoteDeletion(key, p)
-		for _, f := range c.followers {
+		for _, f := range c.followers.Pods() {
 			if objects.Runs(p) {
-				f.podBound(key, p, now)
+				f.PodBound(key, p, now)
 			}
-			f.podRecovered(key, p)
+			f.PodRecovered(key, p)
 		}
 		return nil
 	}); err != nil {
@@ -138,8 +116,8 @@ func (c *pods) Fold(p *loop.Pass, change loop.Change) error {
 	if err != nil || !ok || string(obj.UID) != change.Object.UID {
 		return err
 	}
-	for _, f := range c.followers {
-		f.podEdited(key, obj)
+	for _, f := range c.followers.Pods() {
+		f.PodEdited(key, obj)
 	}
 	return c.touch(p, key, obj)
 }
@@ -184,11 +162,19 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 	if !ok {
 		return nil // nothing is left to be done for it
 	}
-	ended := pod.Terminal(obj)
-	resized := c.admission.resize(rec, obj, p.Now)
+	ended := podspec.Ended(obj)
+	resized := c.queue.resizes.resize(rec, obj, p.Now)
 	observed := p.TakeObserved(obj.UID)
+	if pod.AwaitsSignal(obj) && rec.job != nil {
+		rec.issued.JobEnds(rec.job.Deadline())
+	}
+	rec.issued.Pause(c.pauses(rec, obj))
+	if rec.moved {
+		rec.moved = false
+		c.queue.setPod(rec, obj, true)
+	}
 	result := pod.Apply(obj, &rec.issued, observed, p.Now)
-	if err := c.accounts.observed(p, obj, observed); err != nil {
+	if err := c.ledger.Observed(p, obj, observed); err != nil {
 		return err
 	}
 	result.Changed = result.Changed || resized.Changed
@@ -202,7 +188,7 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 	actions, wake := pod.Next(obj, &rec.issued, p.Now)
 	rec.issued.Record(actions, p.Now)
 	c.timers.Set(c, key, wake)
-	if pod.Terminal(obj) && !pod.Done(obj) && len(actions) == 0 && !wake.IsZero() {
+	if podspec.Ended(obj) && !pod.Done(obj) && len(actions) == 0 && !wake.IsZero() {
 		if err := c.keepFiles(p, obj); err != nil {
 			return err
 		}
@@ -227,6 +213,15 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 	c.set(key, obj, owner)
 	c.jobs.enqueue(owner)
 	return nil
+}
+
+// pauses reports whether a pod is to be frozen: its Job is paused. What is frozen stays so when the Job is set aside.
+func (c *pods) pauses(rec *podRecord, obj *corev1.Pod) bool {
+	if rec.job != nil || !pod.IsPaused(obj) {
+		return rec.job != nil && rec.job.Paused()
+	}
+	owner := metav1.GetControllerOfNoCopy(obj)
+	return owner != nil && c.aside.Has(concernOfJobs, store.Key(objects.Jobs, obj.Namespace, owner.Name))
 }
 
 // maxFilesKept is how many pods that have ended may keep their files at a time, since each also holds an address.
@@ -279,17 +274,6 @@ func (c *pods) dropOldest() {
 	}
 }
 
-// do hands actions to the workers of a pod once the pass is durable.
-func (c *pods) do(p *loop.Pass, obj *corev1.Pod, actions ...pod.Action) {
-	if len(actions) > 0 {
-		if rec := c.known[obj.UID]; rec != nil {
-			obj.UID = rec.request.UID // the string that is kept anyway, see share
-		}
-		allocated := pod.Allocated(obj)
-		p.After(func() { c.workers.Do(allocated, actions) })
-	}
-}
-
 // touch folds in a pod as it now is, and enqueues it and its Job.
 func (c *pods) touch(p *loop.Pass, key string, obj *corev1.Pod) error {
 	owner, err := c.jobs.of(p, obj)
@@ -308,7 +292,7 @@ func (c *pods) set(key string, p *corev1.Pod, owner types.UID) {
 	if c.known[p.UID] == nil {
 		key = share(key, p)
 	}
-	c.budgets.podSet(p)
+	c.budgets.PodSet(p)
 	c.jobs.podChanged(of, p)
 	if rec, ok := c.known[p.UID]; ok && rec.job != of { // another Job controls it now
 		c.jobs.podChanged(rec.job, p)
@@ -320,13 +304,13 @@ func (c *pods) set(key string, p *corev1.Pod, owner types.UID) {
 	}
 	rec, known := c.known[p.UID]
 	if !known {
-		rec = &podRecord{key: key, job: of, request: requestOf(p, of)}
+		rec = &podRecord{key: key, job: of, request: c.queue.requestOf(p, of)}
 		c.known[p.UID] = rec
-		for _, f := range c.followers {
-			f.podKnown(key, p)
+		for _, f := range c.followers.Pods() {
+			f.PodKnown(key, p)
 		}
 	}
-	c.admission.setPod(rec, p, known)
+	c.queue.setPod(rec, p, known)
 }
 
 // share makes the name and the UID of a pod parts of one string with its key, and returns the key: many records keep them.
@@ -335,27 +319,6 @@ func share(key string, p *corev1.Pod) string {
 	key, p.UID = all[:len(key)], types.UID(all[len(key):])
 	p.Name = key[len(key)-len(p.Name):]
 	return key
-}
-
-// requestOf returns what admission needs of a pod of a Job, which may be nil.
-func requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
-	request := node.PodOf(pod.Allocated(p))
-	if of != nil {
-		request.Ahead = node.Ahead(of.ahead)
-	}
-	return request
-}
-
-// reorder puts the waiting pods of a Job where they now belong in the queue.
-func (c *pods) reorder(of *jobRecord) {
-	for uid, rec := range c.known {
-		if rec.job == of {
-			moved := *rec.request
-			moved.Ahead = node.Ahead(of.ahead)
-			rec.request = &moved
-			c.admission.capacity.Reorder(uid, of.ahead)
-		}
-	}
 }
 
 // drop forgets a pod that is no longer in the store.
@@ -372,40 +335,31 @@ func (c *pods) drop(key string, uid, owner types.UID) {
 }
 
 func (c *pods) forget(key string, uid types.UID) {
-	c.admission.gone(uid)
+	c.queue.gone(uid)
 	c.timers.Set(c, key, time.Time{})
-	for _, f := range c.followers {
-		f.podForgotten(key)
+	for _, f := range c.followers.Pods() {
+		f.PodForgotten(key)
 	}
 	delete(c.known, uid)
 	delete(c.keeping, uid)
 }
 
-// get returns a pod that is known; nil if it is not.
-func (c *pods) get(p *loop.Pass, uid types.UID) (string, *corev1.Pod, error) {
-	rec, ok := c.known[uid]
-	if !ok {
-		return "", nil, nil
-	}
-	obj, ok, err := p.Pods.Get(rec.key)
-	if err != nil || !ok || obj.UID != uid {
-		return "", nil, err
-	}
-	obj.UID = rec.request.UID // the string that is kept anyway, see share
-	return rec.key, obj, nil
-}
-
 // delete deletes a pod with the grace period of its spec, because its owner is being deleted or has decided so. It
 // reports whether the pod is gone: a pod that has ended goes at once.
 func (c *pods) delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error) {
+	return c.deleteAfter(p, key, uid, 0)
+}
+
+// deleteAfter does so with a grace period that is longer by the time that the pod has after its signal.
+func (c *pods) deleteAfter(p *loop.Pass, key string, uid types.UID, lead time.Duration) (gone bool, err error) {
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || obj.UID != uid {
 		return err == nil, err
 	}
 	if obj.DeletionTimestamp == nil {
 		var grace int64
-		if g := obj.Spec.TerminationGracePeriodSeconds; g != nil && !pod.Done(obj) && !pod.Terminal(obj) {
-			grace = *g
+		if g := obj.Spec.TerminationGracePeriodSeconds; g != nil && !pod.Done(obj) && !podspec.Ended(obj) {
+			grace = *g + int64(lead/time.Second)
 		}
 		storage.MarkDeleted(obj, p.Now, grace)
 		p.Pods.Changed(key, obj)
@@ -419,14 +373,14 @@ func (c *pods) delete(p *loop.Pass, key string, uid types.UID) (gone bool, err e
 // disrupt ends a pod for a reason other than its own failure, which a Job can recognise
 // (PodFailurePolicyOnPodConditionsPattern).
 func (c *pods) disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error {
-	if pod.Terminal(obj) || obj.DeletionTimestamp != nil {
+	if podspec.Ended(obj) || obj.DeletionTimestamp != nil {
 		return nil
 	}
 	setPodCondition(obj, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message,
 	}, p.Now)
 	p.Pods.Changed(key, obj)
-	_, err := c.delete(p, key, obj.UID)
+	_, err := c.deleteAfter(p, key, obj.UID, core.SignalLead(obj, p.Now))
 	return err
 }
 
@@ -440,7 +394,7 @@ func (c *pods) removeIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, er
 		p.Pods.Changed(key, obj)
 	}
 	if !storage.Removable(obj) {
-		c.admission.claims.podOver(key, obj)
+		c.queue.claims.PodOver(key, obj)
 		return false, nil
 	}
 	if err := p.Pods.Delete(key); err != nil {
@@ -456,5 +410,5 @@ func (c *pods) gone(p *loop.Pass, obj *corev1.Pod, key string) error {
 		c.do(p, obj, pod.Action{Kind: pod.TearDown})
 	}
 	p.After(func() { c.logs.PodGone(obj) })
-	return c.accounts.podGone(p, obj)
+	return c.ledger.PodGone(p, obj)
 }

@@ -1,10 +1,8 @@
 package control
 
 import (
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/loop"
@@ -13,23 +11,9 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// concernOfPods is how package loop calls the concern.
-const concernOfPods = "pods"
-
-// keysAside returns the keys of the pods that were set aside: their containers go on, and what becomes of them is found out
-// when the pods are worked on again.
-func (c *pods) keysAside() (keys []string) {
-	for _, e := range c.aside.Entries() {
-		if objects.ResourceOf(e.Key) == objects.Pods && c.aside.Has(concernOfPods, e.Key) {
-			keys = append(keys, e.Key)
-		}
-	}
-	return keys
-}
-
 // rebuildAside lets the Jobs of pods that were set aside know of them: otherwise they would make others.
 func (c *pods) rebuildAside(s *store.Snapshot, now time.Time) error {
-	aside, err := c.readAside(s, nil)
+	aside, err := c.readAside(s)
 	if err != nil {
 		return err
 	}
@@ -46,19 +30,6 @@ func (c *pods) rebuildAside(s *store.Snapshot, now time.Time) error {
 		c.dirty.Add(objects.Key(objects.Pods, p)) // it may be deleted
 	}
 	return nil
-}
-
-// readAside appends the pods that were set aside to those that are known.
-func (c *pods) readAside(s *store.Snapshot, known []*corev1.Pod) ([]*corev1.Pod, error) {
-	for _, key := range c.keysAside() {
-		p := &corev1.Pod{}
-		if ok, err := objects.Read(s, key, p); err != nil {
-			return nil, err
-		} else if ok && !slices.ContainsFunc(known, func(k *corev1.Pod) bool { return k.UID == p.UID }) {
-			known = append(known, p)
-		}
-	}
-	return known, nil
 }
 
 // ChangedAside implements loop.AsideFollower.

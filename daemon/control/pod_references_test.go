@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"strings"
@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -46,13 +47,13 @@ func TestPodsOfAClassThatIsNotThereWaitForIt(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				defer w.end()
-				j := simulate("a", "0s", "0")
+				defer w.End()
+				j := controltest.Simulate("a", "0s", "0")
 				tc.names(&j.Spec.Template.Spec)
-				w.create(j)
+				w.Create(j)
 				time.Sleep(time.Second)
 				var said []string
-				if err := w.store.View(func(s *store.Snapshot) error {
+				if err := w.Store.View(func(s *store.Snapshot) error {
 					return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
 						said = append(said, e.Reason+": "+e.Message)
 						return nil
@@ -61,12 +62,12 @@ func TestPodsOfAClassThatIsNotThereWaitForIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := `FailedCreate: Error creating: pods "a-" is forbidden: ` + tc.refusal
-				if got := strings.Join(said, "\n"); len(w.pods()) != 0 || !strings.Contains(got, want) {
-					t.Errorf("%d pods, %s", len(w.pods()), got)
+				if got := strings.Join(said, "\n"); len(w.Pods()) != 0 || !strings.Contains(got, want) {
+					t.Errorf("%d pods, %s", len(w.Pods()), got)
 				}
-				w.put(tc.key, tc.class)
+				w.Put(tc.key, tc.class)
 				time.Sleep(time.Hour)
-				if pods := w.pods(); len(pods) != 1 || !tc.has(&pods[0].Spec) || !objects.Finished(w.job("a")) {
+				if pods := w.Pods(); len(pods) != 1 || !tc.has(&pods[0].Spec) || !objects.Finished(w.Job("a")) {
 					t.Errorf("once it is there: %v", pods)
 				}
 			})
@@ -77,27 +78,27 @@ func TestPodsOfAClassThatIsNotThereWaitForIt(t *testing.T) {
 func TestAFailureCountsOnceItsIndexHasAnotherPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.end()
+		defer w.End()
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7}
 		const key = "priorityclasses.scheduling.k8s.io/high"
-		w.put(key, class)
-		j := simulate("a", "1s", "1")
+		w.Put(key, class)
+		j := controltest.Simulate("a", "1s", "1")
 		j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 		j.Spec.Completions, j.Spec.Parallelism, j.Spec.BackoffLimitPerIndex = ptr.To[int32](1), ptr.To[int32](1), ptr.To[int32](1)
 		j.Spec.Template.Spec.PriorityClassName = "high"
-		w.create(j)
-		if len(w.pods()) != 1 {
+		w.Create(j)
+		if len(w.Pods()) != 1 {
 			t.Fatal("no pod was made")
 		}
-		w.write(func(tx *store.Tx) error { tx.Delete(key); return nil })
+		w.Write(func(tx *store.Tx) error { tx.Delete(key); return nil })
 		time.Sleep(5 * time.Minute) // its pod has failed, and another one is refused
-		if got := w.job("a"); got.Status.Failed != 0 || len(w.pods()) != 1 {
-			t.Errorf("while it is refused: %+v, %d pods", got.Status, len(w.pods()))
+		if got := w.Job("a"); got.Status.Failed != 0 || len(w.Pods()) != 1 {
+			t.Errorf("while it is refused: %+v, %d pods", got.Status, len(w.Pods()))
 		}
-		w.put(key, class)
+		w.Put(key, class)
 		time.Sleep(5 * time.Minute)
-		pods := w.pods()
-		if got := w.job("a"); len(pods) != 2 || got.Status.Failed != 2 || ptr.Deref(got.Status.FailedIndexes, "") != "0" {
+		pods := w.Pods()
+		if got := w.Job("a"); len(pods) != 2 || got.Status.Failed != 2 || ptr.Deref(got.Status.FailedIndexes, "") != "0" {
 			t.Errorf("%+v, %d pods", got.Status, len(pods))
 		}
 		if count := pods[1].Annotations[batchv1.JobIndexFailureCountAnnotation]; count != "1" {

@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
 )
 
@@ -16,34 +17,34 @@ func TestAPrioritizedJobStartsBeforeOlderOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := small(t)
-				defer w.end()
+				defer w.End()
 				for _, name := range []string{"runs", "first", "second"} {
-					j := simulate(name, "1m", "0")
-					j.Spec.Template.Spec.Containers = asking("2")
-					w.create(j)
+					j := controltest.Simulate(name, "1m", "0")
+					j.Spec.Template.Spec.Containers = controltest.Asking("2")
+					w.Create(j)
 					time.Sleep(2 * time.Second)
 				}
-				second := w.job("second")
-				places, err := w.control.Places(t.Context())
+				second := w.Job("second")
+				places, err := w.Control.Places(t.Context())
 				if err != nil || places[second.UID] != 2 || len(places) != 2 {
 					t.Errorf("%v %v", places, err)
 				}
 				second.Annotations = map[string]string{batch.PrioritizedAnnotation: time.Now().Format(time.RFC3339Nano)}
-				w.put(objects.Key(objects.Jobs, second), second)
+				w.Put(objects.Key(objects.Jobs, second), second)
 				synctest.Wait()
 				if restart {
-					w.stop()
-					w.start()
+					w.Stop()
+					w.Start()
 				}
-				if places, _ := w.control.Places(t.Context()); places[second.UID] != 1 {
+				if places, _ := w.Control.Places(t.Context()); places[second.UID] != 1 {
 					t.Errorf("its place is %d", places[second.UID])
 				}
-				facts, err := w.control.JobFacts(t.Context(), second)
+				facts, err := w.Control.JobFacts(t.Context(), second)
 				if err != nil || len(facts.Rooms) != 1 || len(facts.Holders) != 1 || facts.Standing == nil {
 					t.Errorf("%+v %v", facts, err)
 				}
 				time.Sleep(time.Minute)
-				for _, p := range w.pods() {
+				for _, p := range w.Pods() {
 					started := p.Status.Phase == corev1.PodRunning
 					if want := p.Labels["job-name"] == "second"; started != want && p.Labels["job-name"] != "runs" {
 						t.Errorf("%s runs: %v", p.Name, started)

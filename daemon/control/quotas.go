@@ -1,40 +1,10 @@
 package control
 
 import (
-	"time"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	apiadmission "k8s.io/apiserver/pkg/admission"
 
-	"github.com/jobd/jobd/api/quota"
-	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/loop"
-	"github.com/jobd/jobd/daemon/objects"
 )
-
-// quotaRetry is how long a CronJob waits whose Job a ResourceQuota has refused.
-const quotaRetry = 10 * time.Second
-
-// quotaRefusal returns why ResourceQuotas refuse an object that the loop would create, nil if they do not. One that is not
-// refused counts for what else the pass creates.
-func quotaRefusal(p *loop.Pass, resource string, obj objects.Object) (refusal, err error) {
-	quotas, err := p.Quotas(obj.GetNamespace())
-	if err != nil || len(*quotas) == 0 {
-		return nil, err
-	}
-	of := schema.ParseGroupResource(resource)
-	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
-	if err != nil {
-		return nil, err
-	}
-	used, refusal := quota.Check(*quotas, apiadmission.NewAttributesRecord(obj, nil, kinds[0], obj.GetNamespace(), obj.GetName(),
-		of.WithVersion(kinds[0].Version), "", apiadmission.Create, nil, false, nil))
-	if refusal == nil {
-		*quotas = used
-	}
-	return refusal, nil
-}
 
 // waiting are the Jobs that ResourceQuotas have kept from creating pods, by namespace, in the order of their refusals. When a
 // quota allows more, the first of them tries again, and the next one once it has got what it needs: otherwise all of them

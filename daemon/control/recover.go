@@ -3,13 +3,11 @@ package control
 import (
 	"context"
 	"fmt"
-	"slices"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/upkeep"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/store"
 )
@@ -24,37 +22,26 @@ func (c *Control) Recover(ctx context.Context) error {
 	if err := dropMemories(ctx, s); err != nil {
 		return err
 	}
-	if err := dropUsages(ctx, s); err != nil {
+	if err := history.DropUsages(ctx, s); err != nil {
 		return err
 	}
-	if err := renameNode(ctx, s, c.config.Node); err != nil {
+	if err := upkeep.RenameNode(ctx, s, c.config.Node); err != nil {
 		return fmt.Errorf("name of the node: %w", err)
 	}
 	if err := c.loop.Rebuild(); err != nil {
 		return err
 	}
-	known, before := make([]*corev1.Pod, 0, len(c.pods.known)), ""
+	before := ""
 	if err := s.View(func(s *store.Snapshot) error {
 		if o, ok := s.Get(epochKey); ok {
 			before = string(o.Value)
 		}
-		for _, rec := range c.pods.known {
-			p := &corev1.Pod{}
-			if ok, err := objects.Read(s, rec.key, p); err != nil {
-				return err
-			} else if ok {
-				known = append(known, p)
-				rec.issued.Resume(p, time.Now())
-			}
-		}
-		var err error
-		known, err = c.pods.readAside(s, known)
-		return err
+		return nil
 	}); err != nil {
 		return err
 	}
 	rebooted := before != "" && before != c.config.Epoch
-	observations, err := c.config.Workers.Recover(ctx, slices.Values(known), rebooted)
+	observations, err := c.config.Workers.Recover(ctx, c.records.pods.resumed(s), rebooted)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
@@ -93,10 +80,10 @@ func (c *Control) Count() (all, unfinished, running int) {
 		all = s.Count(objects.Jobs + "/")
 		return nil
 	})
-	for _, rec := range c.jobs.known {
+	for _, rec := range c.records.jobs.known {
 		if !rec.Finished() {
 			unfinished++
 		}
 	}
-	return all, unfinished, c.admission.capacity.Running()
+	return all, unfinished, c.records.queue.capacity.Running()
 }

@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/worker"
 )
@@ -21,9 +22,9 @@ func TestTokensAreLookedAtWhileAPodRuns(t *testing.T) {
 			looked []time.Time
 		)
 		w := newWorld(t)
-		defer w.end()
-		w.stop()
-		w.steps = []worker.Step{{
+		defer w.End()
+		w.Stop()
+		w.Steps = []worker.Step{{
 			Name:  "volumes",
 			SetUp: func(context.Context, *corev1.Pod, *worker.Sandbox) error { return nil },
 			Refresh: func(context.Context, *corev1.Pod) error {
@@ -34,7 +35,7 @@ func TestTokensAreLookedAtWhileAPodRuns(t *testing.T) {
 			},
 			TearDown: func(context.Context, types.UID) error { return nil },
 		}}
-		w.start()
+		w.Start()
 		count := func() int {
 			t.Helper()
 			synctest.Wait()
@@ -43,16 +44,16 @@ func TestTokensAreLookedAtWhileAPodRuns(t *testing.T) {
 			return len(looked)
 		}
 		begin := time.Now()
-		w.create(simulate("a", "3h", "0"))
+		w.Create(controltest.Simulate("a", "3h", "0"))
 		time.Sleep(90 * time.Minute)
-		w.stop()
+		w.Stop()
 		before := count()
-		w.start()
+		w.Start()
 		if count() != before+1 {
 			t.Error("a start does not look")
 		}
 		time.Sleep(2 * time.Hour)
-		if !objects.Finished(w.job("a")) {
+		if !objects.Finished(w.Job("a")) {
 			t.Fatal("it runs on")
 		}
 		// Its life is an hour, so that it is renewed after 48 minutes: there is time for that until 60 are over.

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
 )
@@ -29,23 +31,53 @@ type deferred struct {
 	since      time.Time
 }
 
+// resizes decides about pods on the node that are to become larger.
+type resizes struct {
+	loop.Base
+	timers   *loop.Timers
+	capacity *node.Node
+	pods     *podRecords
+	// deferred are the pods that wait for room.
+	deferred map[types.UID]deferred
+	// kept are the namespaces for whose pods in deferred room is kept, or was within the last hour, and since when.
+	kept map[string]time.Time
+}
+
+func newResizes(timers *loop.Timers, capacity *node.Node, pods *podRecords) *resizes {
+	return &resizes{
+		timers: timers, capacity: capacity, pods: pods, deferred: map[types.UID]deferred{}, kept: map[string]time.Time{},
+	}
+}
+
+// Due frees the room that is kept for pods of a namespace, when they have waited long enough.
+func (r *resizes) Due(p *loop.Pass, namespace string) error {
+	r.yieldRoom(namespace, p.Now)
+	return nil
+}
+
+// forget forgets a pod that has ended or waits no longer.
+func (r *resizes) forget(uid types.UID) { delete(r.deferred, uid) }
+
 // resize says whether the node has room for the resources that a client has given to a pod that runs here.
-func (a *admission) resize(rec *podRecord, obj *corev1.Pod, now time.Time) pod.Result {
-	if !pod.WantsResize(obj) {
+func (r *resizes) resize(rec *podRecord, obj *corev1.Pod, now time.Time) pod.Result {
+	if !pod.WantsResize(obj) || pod.IsPaused(obj) {
 		return pod.Result{}
 	}
 	wanted := node.PodOf(obj)
-	wanted.Ahead = rec.request.Ahead
-	reason, message := a.capacity.Allocate(obj.UID, wanted, a.keepsRoom(obj.Namespace, now))
+	wanted.Ahead, wanted.Account = rec.request.Ahead, rec.request.Account
+	if rec.job != nil {
+		wanted.Within(rec.job.ActiveDeadline())
+	}
+	reason, message := r.capacity.Allocate(obj.UID, wanted, r.keepsRoom(obj.Namespace, now))
 	if reason == "" {
 		rec.request = wanted
 	}
 	if reason != corev1.PodReasonDeferred {
-		delete(a.deferred, obj.UID)
+		delete(r.deferred, obj.UID)
 	} else {
-		a.keepRoom(obj.Namespace, now)
-		if _, waits := a.deferred[obj.UID]; !waits {
-			a.deferred[obj.UID] = deferred{
+		r.keepRoom(obj.Namespace, now)
+		if _, waits := r.deferred[obj.UID]; !waits {
+			r.deferred[obj.UID] = deferred{
 				rec.key, corev1helpers.PodPriority(obj), obj.Status.QOSClass == corev1.PodQOSGuaranteed, now,
 			}
 		}
@@ -54,38 +86,38 @@ func (a *admission) resize(rec *podRecord, obj *corev1.Pod, now time.Time) pod.R
 }
 
 // keepsRoom reports whether room is kept now for a pod of that namespace, if it turns out to wait.
-func (a *admission) keepsRoom(namespace string, now time.Time) bool {
-	since, ok := a.kept[namespace]
+func (r *resizes) keepsRoom(namespace string, now time.Time) bool {
+	since, ok := r.kept[namespace]
 	return !ok || now.Before(since.Add(keepRoomFor)) || !now.Before(since.Add(keepRoomEvery))
 }
 
 // keepRoom notes that room is kept for pods of a namespace, and when that ends.
-func (a *admission) keepRoom(namespace string, now time.Time) {
-	if since, ok := a.kept[namespace]; ok && now.Before(since.Add(keepRoomEvery)) {
+func (r *resizes) keepRoom(namespace string, now time.Time) {
+	if since, ok := r.kept[namespace]; ok && now.Before(since.Add(keepRoomEvery)) {
 		return
 	}
-	a.kept[namespace] = now
-	a.timers.Set(a, namespace, now.Add(keepRoomFor))
+	r.kept[namespace] = now
+	r.timers.Set(r, namespace, now.Add(keepRoomFor))
 }
 
-// yieldRoom frees the room that is kept for pods of a namespace, when they have waited long enough.
-func (a *admission) yieldRoom(namespace string, now time.Time) {
-	since := a.kept[namespace]
+// yieldRoom frees the room that is kept for pods of a namespace, or takes in that it may be kept again.
+func (r *resizes) yieldRoom(namespace string, now time.Time) {
+	since := r.kept[namespace]
 	if now.Before(since.Add(keepRoomEvery)) {
-		a.capacity.Yield(namespace)
-		a.timers.Set(a, namespace, since.Add(keepRoomEvery))
+		r.capacity.Yield(namespace)
+		r.timers.Set(r, namespace, since.Add(keepRoomEvery))
 		return
 	}
-	delete(a.kept, namespace)
+	delete(r.kept, namespace)
 }
 
-// retryResizes looks again at the pods that wait for room to become larger: those of the highest priority first, then the
+// retry looks again at the pods that wait for room to become larger: those of the highest priority first, then the
 // Guaranteed ones, then those that have waited longest. It reports whether there are any.
-func (a *admission) retryResizes() bool {
-	if len(a.deferred) == 0 {
+func (r *resizes) retry() bool {
+	if len(r.deferred) == 0 {
 		return false
 	}
-	for _, d := range slices.SortedFunc(maps.Values(a.deferred), func(x, y deferred) int {
+	for _, d := range slices.SortedFunc(maps.Values(r.deferred), func(x, y deferred) int {
 		better := 0
 		if x.guaranteed != y.guaranteed {
 			better = 1
@@ -95,7 +127,7 @@ func (a *admission) retryResizes() bool {
 		}
 		return cmp.Or(cmp.Compare(y.priority, x.priority), better, x.since.Compare(y.since), cmp.Compare(x.key, y.key))
 	}) {
-		a.pods.dirty.Add(d.key)
+		r.pods.dirty.Add(d.key)
 	}
 	return true
 }

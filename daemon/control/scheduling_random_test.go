@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"fmt"
@@ -13,8 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
 )
@@ -26,7 +27,7 @@ func TestGangsEndWhateverHappens(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := small(t)
-				defer w.end()
+				defer w.End()
 				liveWithGangs(t, w, rand.New(rand.NewPCG(seed, 0)))
 			})
 		})
@@ -52,20 +53,20 @@ func liveWithGangs(t *testing.T, w *world, r *rand.Rand) {
 			j.Spec.BackoffLimit = ptr.To(r.Int32N(4))
 		}
 		j.Spec.Template.Spec.PriorityClassName = fmt.Sprintf("class-%d", r.IntN(3))
-		w.create(j)
+		w.Create(j)
 	}
 	edit := func(change func(*batchv1.Job)) {
 		if len(names) == 0 {
 			return
 		}
-		if j := w.job(names[r.IntN(len(names))]); j != nil && !objects.Finished(j) {
+		if j := w.Job(names[r.IntN(len(names))]); j != nil && !objects.Finished(j) {
 			change(j)
-			w.put(objects.Key(objects.Jobs, j), j)
+			w.Put(objects.Key(objects.Jobs, j), j)
 		}
 	}
 	for n := range int32(3) {
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("class-%d", n)}, Value: n}
-		w.put(store.Key("priorityclasses."+schedulingv1.GroupName, "", class.Name), class)
+		w.Put(store.Key("priorityclasses."+schedulingv1.GroupName, "", class.Name), class)
 	}
 	newGang()
 	for n := range 25 {
@@ -75,27 +76,27 @@ func liveWithGangs(t *testing.T, w *world, r *rand.Rand) {
 				newGang()
 			}
 		case 2:
-			w.bare(fmt.Sprintf("bare-%d", n), "1500m", fmt.Sprintf("%ds", r.IntN(20)), func(p *corev1.Pod) { p.Spec.Priority = ptr.To(r.Int32N(4)) })
+			w.Bare(fmt.Sprintf("bare-%d", n), "1500m", fmt.Sprintf("%ds", r.IntN(20)), func(p *corev1.Pod) { p.Spec.Priority = ptr.To(r.Int32N(4)) })
 		case 3:
-			w.stop()
-			w.start()
+			w.Stop()
+			w.Start()
 		case 4:
 			edit(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(!*j.Spec.Suspend) })
 		case 5:
-			if all := w.pods(); len(all) > 0 {
+			if all := w.Pods(); len(all) > 0 {
 				p := all[r.IntN(len(all))]
-				if p.DeletionTimestamp == nil && p.Spec.NodeName != "" && !pod.Terminal(p) {
+				if p.DeletionTimestamp == nil && p.Spec.NodeName != "" && !podspec.Ended(p) {
 					at := p.DeepCopy()
 					at.DeletionTimestamp, at.DeletionGracePeriodSeconds = ptr.To(p.CreationTimestamp), ptr.To[int64](1)
 					at.DeletionTimestamp.Time = time.Now().Add(time.Second)
-					w.put(objects.Key(objects.Pods, p), at)
+					w.Put(objects.Key(objects.Pods, p), at)
 				}
 			}
 		}
 		time.Sleep(time.Duration(r.IntN(8000)) * time.Millisecond)
 		var cpu int64
-		for _, p := range w.pods() {
-			if p.Spec.NodeName != "" && !pod.Terminal(p) {
+		for _, p := range w.Pods() {
+			if p.Spec.NodeName != "" && !podspec.Ended(p) {
 				cpu += p.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
 			}
 		}
@@ -104,25 +105,25 @@ func liveWithGangs(t *testing.T, w *world, r *rand.Rand) {
 		}
 	}
 	for _, name := range names {
-		if j := w.job(name); *j.Spec.Suspend {
+		if j := w.Job(name); *j.Spec.Suspend {
 			j.Spec.Suspend = ptr.To(false)
-			w.put(objects.Key(objects.Jobs, j), j)
+			w.Put(objects.Key(objects.Jobs, j), j)
 		}
 	}
 	time.Sleep(3 * time.Hour)
 	for _, name := range names {
-		j := w.job(name)
+		j := w.Job(name)
 		if objects.Finished(j) {
 			continue
 		}
 		t.Errorf("%s has not ended: %+v", name, j.Status)
-		for _, p := range w.pods() {
-			if p.Labels[batchv1.JobNameLabel] == name && !pod.Terminal(p) {
-				t.Logf("%s on %q: %s", p.Name, p.Spec.NodeName, condition(p, corev1.PodScheduled))
+		for _, p := range w.Pods() {
+			if p.Labels[batchv1.JobNameLabel] == name && !podspec.Ended(p) {
+				t.Logf("%s on %q: %s", p.Name, p.Spec.NodeName, controltest.Condition(p, corev1.PodScheduled))
 			}
 		}
 	}
-	if waiting, running := w.control.admission.capacity.Waiting(), w.control.admission.capacity.Running(); waiting+running > 0 {
+	if waiting, running := w.Control.Waiting(), w.Control.Running(); waiting+running > 0 {
 		t.Errorf("%d pods wait and %d run at the end of all", waiting, running)
 	}
 }

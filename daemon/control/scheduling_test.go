@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"fmt"
@@ -12,97 +12,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
 )
 
-// small is a world whose node has 3 cpus.
-func small(t *testing.T) *world {
-	w := newWorld(t)
-	w.allocatable = node.Resources{"cpu": 3000}
-	w.stop()
-	w.start()
-	return w
-}
-
-func asking(cpu string) []corev1.Container {
-	return []corev1.Container{{Name: "c", Image: "busybox", Resources: corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
-	}}}
-}
-
-// bare makes a pod without a Job that runs for a while and requests some CPU.
-func (w *world) bare(name, cpu, duration string, change func(*corev1.Pod)) {
-	w.t.Helper()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Namespace: "default", UID: uuid.NewUUID(), Annotations: map[string]string{simulated.Duration: duration},
-	}}
-	p.Spec.RestartPolicy = corev1.RestartPolicyNever
-	p.Spec.Containers = asking(cpu)
-	if change != nil {
-		change(p)
-	}
-	core.SetPodDefaults(p)
-	core.PreparePod(p, time.Now())
-	w.put(objects.Key(objects.Pods, p), p)
-	synctest.Wait()
-}
-
-func (w *world) pod(name string) *corev1.Pod {
-	for _, p := range w.pods() {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
-}
-
-func condition(p *corev1.Pod, t corev1.PodConditionType) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == t {
-			return string(c.Status) + " " + c.Reason + " " + c.Message
-		}
-	}
-	return ""
-}
-
-// events returns the events about an object: reason and message of each.
-func (w *world) events(name string) (said []string) {
-	synctest.Wait()
-	_ = w.store.View(func(s *store.Snapshot) error {
-		return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
-			if e.InvolvedObject.Name == name {
-				said = append(said, e.Reason+": "+e.Message)
-			}
-			return nil
-		})
-	})
-	return said
-}
-
-// running returns the pods that are on the node and have not ended.
-func (w *world) running() (names []string) {
-	for _, p := range w.pods() {
-		if p.Spec.NodeName != "" && !pod.Terminal(p) {
-			names = append(names, p.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // gangOf is a Job of three pods that run for 10 s and need all of the small node.
 func gangOf(name string) *batchv1.Job {
-	j := simulate(name, "10s", "0")
+	j := controltest.Simulate(name, "10s", "0")
 	j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](3), ptr.To[int32](3)
 	j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 	j.Spec.Scheduling = &batchv1.JobSchedulingConfiguration{SchedulingPolicy: &schedulingv1alpha3.WorkloadPodGroupSchedulingPolicy{
@@ -115,7 +38,7 @@ func (w *world) group(t *testing.T) *schedulingv1beta1.PodGroup {
 	t.Helper()
 	synctest.Wait()
 	var all []*schedulingv1beta1.PodGroup
-	_ = w.store.View(func(s *store.Snapshot) error {
+	_ = w.Store.View(func(s *store.Snapshot) error {
 		return objects.Each(s, objects.PodGroups, func(_ string, g *schedulingv1beta1.PodGroup) error {
 			all = append(all, g)
 			return nil
@@ -129,29 +52,29 @@ func (w *world) group(t *testing.T) *schedulingv1beta1.PodGroup {
 
 // ask sets a request for the containers of a Job.
 func ask(j *batchv1.Job, cpu string) *batchv1.Job {
-	j.Spec.Template.Spec.Containers = asking(cpu)
+	j.Spec.Template.Spec.Containers = controltest.Asking(cpu)
 	return j
 }
 
 func TestAGangStartsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := small(t)
-		defer w.end()
-		w.bare("blocker", "2", "30s", nil)
-		w.create(ask(gangOf("g"), "1"))
+		defer w.End()
+		w.Bare("blocker", "2", "30s", nil)
+		w.Create(ask(gangOf("g"), "1"))
 		time.Sleep(5 * time.Second)
-		if got := w.running(); !slices.Equal(got, []string{"blocker"}) {
+		if got := w.Running(); !slices.Equal(got, []string{"blocker"}) {
 			t.Fatalf("%v run, want the one that blocks alone", got)
 		}
 		const why = "pod group is unschedulable, minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
-		for _, p := range w.pods() {
+		for _, p := range w.Pods() {
 			if p.Name == "blocker" {
 				continue
 			}
-			if got := condition(p, corev1.PodScheduled); got != "False Unschedulable "+why {
+			if got := controltest.Condition(p, corev1.PodScheduled); got != "False Unschedulable "+why {
 				t.Errorf("%s: %s", p.Name, got)
 			}
-			if got := w.events(p.Name); !slices.Equal(got, []string{"FailedScheduling: " + why}) {
+			if got := w.Events(p.Name); !slices.Equal(got, []string{"FailedScheduling: " + why}) {
 				t.Errorf("%s: %v", p.Name, got)
 			}
 		}
@@ -159,28 +82,28 @@ func TestAGangStartsTogether(t *testing.T) {
 		if c := g.Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionFalse || c[0].Reason != "Unschedulable" || c[0].Message != why {
 			t.Errorf("%+v", c)
 		}
-		w.stop() // a restart changes nothing
-		w.start()
+		w.Stop() // a restart changes nothing
+		w.Start()
 		time.Sleep(26 * time.Second)
-		if got := w.running(); len(got) != 3 {
+		if got := w.Running(); len(got) != 3 {
 			t.Fatalf("%v run, want the gang", got)
 		}
 		if c := w.group(t).Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Reason != "Scheduled" {
 			t.Errorf("%+v", c)
 		}
 		time.Sleep(20 * time.Second)
-		if got := w.job("g"); !objects.Finished(got) || got.Status.Succeeded != 3 {
+		if got := w.Job("g"); !objects.Finished(got) || got.Status.Succeeded != 3 {
 			t.Errorf("%+v", got.Status)
 		}
-		said := strings.Join(w.events("g"), "\n")
+		said := strings.Join(w.Events("g"), "\n")
 		for _, want := range []string{"WorkloadCreated: Created Workload " + g.Spec.WorkloadRef.WorkloadName, "PodGroupCreated: Created PodGroup " + g.Name} {
 			if !strings.Contains(said, want) {
 				t.Errorf("no event %q in\n%s", want, said)
 			}
 		}
-		w.write(func(tx *store.Tx) error { tx.Delete(store.Key(objects.Jobs, "default", "g")); return nil })
+		w.Write(func(tx *store.Tx) error { tx.Delete(store.Key(objects.Jobs, "default", "g")); return nil })
 		time.Sleep(time.Second)
-		_ = w.store.View(func(s *store.Snapshot) error {
+		_ = w.Store.View(func(s *store.Snapshot) error {
 			if n := s.Count(objects.Workloads+"/") + s.Count(objects.PodGroups+"/"); n > 0 {
 				t.Errorf("%d Workloads and PodGroups are left of a Job that is gone", n)
 			}
@@ -192,17 +115,17 @@ func TestAGangStartsTogether(t *testing.T) {
 func TestAPodOfAGangIsReplacedByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := small(t)
-		defer w.end()
+		defer w.End()
 		j := ask(gangOf("g"), "1")
 		j.Spec.Template.Annotations[simulated.ExitCode] = "1:1"
 		j.Spec.BackoffLimitPerIndex = ptr.To[int32](1)
-		w.create(j)
+		w.Create(j)
 		time.Sleep(25 * time.Second)
-		if got := w.running(); len(got) != 1 {
+		if got := w.Running(); len(got) != 1 {
 			t.Fatalf("%v run, want the one that takes the place of another, while the others have succeeded", got)
 		}
 		time.Sleep(30 * time.Second)
-		if got := w.job("g"); !objects.Finished(got) || got.Status.Succeeded != 2 || *got.Status.FailedIndexes != "1" {
+		if got := w.Job("g"); !objects.Finished(got) || got.Status.Succeeded != 2 || *got.Status.FailedIndexes != "1" {
 			t.Errorf("%+v", got.Status)
 		}
 	})
@@ -211,18 +134,18 @@ func TestAPodOfAGangIsReplacedByItself(t *testing.T) {
 func TestAGangFollowsItsJobInSizeAndSuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := small(t)
-		defer w.end()
-		w.create(ask(gangOf("g"), "1"))
+		defer w.End()
+		w.Create(ask(gangOf("g"), "1"))
 		time.Sleep(time.Second)
 		before := w.group(t)
 		change := func(fn func(*batchv1.Job)) {
-			j := w.job("g")
+			j := w.Job("g")
 			fn(j)
-			w.put(objects.Key(objects.Jobs, j), j)
+			w.Put(objects.Key(objects.Jobs, j), j)
 			time.Sleep(time.Second)
 		}
 		change(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) })
-		if got := w.running(); len(got) > 0 {
+		if got := w.Running(); len(got) > 0 {
 			t.Fatalf("%v run of a suspended Job", got)
 		}
 		change(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](2), ptr.To[int32](2) })
@@ -231,11 +154,11 @@ func TestAGangFollowsItsJobInSizeAndSuspension(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 		change(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(false) })
-		if got := w.running(); len(got) != 2 {
+		if got := w.Running(); len(got) != 2 {
 			t.Errorf("%v run", got)
 		}
 		time.Sleep(time.Minute)
-		if got := w.job("g"); !objects.Finished(got) || got.Status.Succeeded != 2 {
+		if got := w.Job("g"); !objects.Finished(got) || got.Status.Succeeded != 2 {
 			t.Errorf("%+v", got.Status)
 		}
 	})
@@ -246,16 +169,16 @@ func TestJobsAreGangsByThemselvesWhereThatIsSet(t *testing.T) {
 		t.Run(fmt.Sprint(on), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := small(t)
-				defer w.end()
-				w.gangs = on
-				w.stop()
-				w.start()
+				defer w.End()
+				w.Gangs = on
+				w.Stop()
+				w.Start()
 				j := ask(gangOf("g"), "1")
 				j.Spec.Scheduling = nil
-				w.bare("blocker", "2", "30s", nil)
-				w.create(j)
+				w.Bare("blocker", "2", "30s", nil)
+				w.Create(j)
 				time.Sleep(5 * time.Second)
-				if got := w.running(); len(got) != map[bool]int{false: 2, true: 1}[on] {
+				if got := w.Running(); len(got) != map[bool]int{false: 2, true: 1}[on] {
 					t.Errorf("%v run", got)
 				}
 			})
@@ -266,36 +189,38 @@ func TestJobsAreGangsByThemselvesWhereThatIsSet(t *testing.T) {
 func TestAHigherPriorityTakesTheRoomOfALowerOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := small(t)
-		defer w.end()
-		j := ask(simulate("low", "1h", "0"), "3")
+		defer w.End()
+		j := ask(controltest.Simulate("low", "1h", "0"), "3")
 		j.Spec.Template.Finalizers = []string{"example.com/hold"} // so that it can be looked at
 		j.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action:          batchv1.PodFailurePolicyActionIgnore,
 			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
 		}}}
-		w.create(j)
+		w.Create(j)
 		time.Sleep(2 * time.Second)
-		victim := w.pods()[0]
+		victim := w.Pods()[0]
 		high := func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](10) }
-		w.bare("high", "1", "20s", high)
+		w.Bare("high", "1", "20s", high)
 		time.Sleep(time.Second)
-		if got := w.running(); !slices.Equal(got, []string{"high"}) {
+		if got := w.Running(); !slices.Equal(got, []string{"high"}) {
 			t.Fatalf("%v run, want the one of the higher priority", got)
 		}
-		p := w.pod(victim.Name)
-		if got := condition(p, corev1.DisruptionTarget); got != "True PreemptionByScheduler default-scheduler: preempting to accommodate a higher priority pod" {
+		p := w.Pod(victim.Name)
+		if got := controltest.Condition(
+			p, corev1.DisruptionTarget,
+		); got != "True PreemptionByScheduler default-scheduler: preempting to accommodate a higher priority pod" {
 			t.Error(got)
 		}
-		by := "Preempted: Preempted by pod " + string(w.pod("high").UID) + " on node test"
-		if got := w.events(victim.Name); !slices.Contains(got, by) {
+		by := "Preempted: Preempted by pod " + string(w.Pod("high").UID) + " on node test"
+		if got := w.Events(victim.Name); !slices.Contains(got, by) {
 			t.Errorf("%v, want %s", got, by)
 		}
-		if got := w.events("high"); len(got) < 2 || got[0] != "FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu." {
+		if got := w.Events("high"); len(got) < 2 || got[0] != "FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu." {
 			t.Errorf("%v", got)
 		}
 		time.Sleep(time.Minute)
-		if got := w.job("low"); got.Status.Failed > 0 || got.Status.Active != 1 || len(w.running()) != 1 {
-			t.Errorf("%+v: %v run, want the Job's other pod, and no failure", got.Status, w.running())
+		if got := w.Job("low"); got.Status.Failed > 0 || got.Status.Active != 1 || len(w.Running()) != 1 {
+			t.Errorf("%+v: %v run, want the Job's other pod, and no failure", got.Status, w.Running())
 		}
 	})
 }
@@ -303,29 +228,29 @@ func TestAHigherPriorityTakesTheRoomOfALowerOne(t *testing.T) {
 func TestAPodSaysWhyItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := small(t)
-		defer w.end()
-		w.bare("first", "3", "1h", nil)
-		w.bare("second", "1", "1s", nil)
-		w.bare("gated", "0", "1s", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "a/b"}} })
-		if got := w.events("second"); len(got) > 0 {
+		defer w.End()
+		w.Bare("first", "3", "1h", nil)
+		w.Bare("second", "1", "1s", nil)
+		w.Bare("gated", "0", "1s", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "a/b"}} })
+		if got := w.Events("second"); len(got) > 0 {
 			t.Errorf("it says at once %v", got)
 		}
 		time.Sleep(2 * time.Second)
 		const why = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
-		if got := condition(w.pod("second"), corev1.PodScheduled); got != "False Unschedulable "+why {
+		if got := controltest.Condition(w.Pod("second"), corev1.PodScheduled); got != "False Unschedulable "+why {
 			t.Error(got)
 		}
-		if got := w.events("second"); !slices.Equal(got, []string{"FailedScheduling: " + why}) {
+		if got := w.Events("second"); !slices.Equal(got, []string{"FailedScheduling: " + why}) {
 			t.Errorf("%v", got)
 		}
-		if got := condition(w.pod("gated"), corev1.PodScheduled); !strings.HasPrefix(got, "False SchedulingGated") {
+		if got := controltest.Condition(w.Pod("gated"), corev1.PodScheduled); !strings.HasPrefix(got, "False SchedulingGated") {
 			t.Error(got)
 		}
-		p := w.pod("gated")
+		p := w.Pod("gated")
 		p.Spec.SchedulingGates = nil
-		w.put(objects.Key(objects.Pods, p), p)
+		w.Put(objects.Key(objects.Pods, p), p)
 		time.Sleep(2 * time.Second)
-		if p := w.pod("gated"); p.Status.Phase != corev1.PodSucceeded {
+		if p := w.Pod("gated"); p.Status.Phase != corev1.PodSucceeded {
 			t.Errorf("%s without its gate", p.Status.Phase)
 		}
 	})
@@ -334,47 +259,52 @@ func TestAPodSaysWhyItWaits(t *testing.T) {
 func TestTaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "test", Labels: hostLabels}}
-		w.stop()
-		w.start()
-		defer w.end()
+		w.Self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "test", Labels: controltest.HostLabels}}
+		w.Stop()
+		w.Start()
+		defer w.End()
 		tolerates := func(seconds *int64) func(*corev1.Pod) {
 			return func(p *corev1.Pod) {
-				p.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: seconds, Effect: corev1.TaintEffectNoExecute}}
+				p.Spec.Tolerations = []corev1.Toleration{
+					{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: seconds, Effect: corev1.TaintEffectNoExecute},
+				}
 			}
 		}
-		w.bare("leaves", "0", "1h", nil)
-		w.bare("leaves-later", "0", "1h", tolerates(ptr.To[int64](30)))
-		w.bare("stays", "0", "1h", tolerates(nil))
+		w.Bare("leaves", "0", "1h", nil)
+		w.Bare("leaves-later", "0", "1h", tolerates(ptr.To[int64](30)))
+		w.Bare("stays", "0", "1h", tolerates(nil))
 		taint := func(taints ...corev1.Taint) {
 			n := &corev1.Node{}
 			key := store.Key(objects.Nodes, "", "test")
-			_ = w.store.View(func(s *store.Snapshot) error { o, _ := s.Get(key); return objects.Decode(o, n) })
+			_ = w.Store.View(func(s *store.Snapshot) error { o, _ := s.Get(key); return objects.Decode(o, n) })
 			changed := n.DeepCopy()
 			changed.Spec.Taints = taints
 			core.NodeKind().Strategy.PrepareForUpdate(t.Context(), changed, n)
-			w.put(key, changed)
+			w.Put(key, changed)
 			time.Sleep(time.Second)
 		}
 		taint(corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoExecute})
-		if got := w.running(); !slices.Equal(got, []string{"leaves-later", "stays"}) {
+		if got := w.Running(); !slices.Equal(got, []string{"leaves-later", "stays"}) {
 			t.Errorf("%v run", got)
 		}
-		if got := w.events("leaves"); !slices.Contains(got, "TaintManagerEviction: Marking for deletion Pod default/leaves") {
+		if got := w.Events("leaves"); !slices.Contains(got, "TaintManagerEviction: Marking for deletion Pod default/leaves") {
 			t.Errorf("%v", got)
 		}
-		w.bare("late", "0", "1h", nil)
-		w.stop() // what was tolerated before counts
-		w.start()
+		w.Bare("late", "0", "1h", nil)
+		w.Stop() // what was tolerated before counts
+		w.Start()
 		time.Sleep(31 * time.Second)
-		if got := w.running(); !slices.Equal(got, []string{"stays"}) {
+		if got := w.Running(); !slices.Equal(got, []string{"stays"}) {
 			t.Errorf("later %v run", got)
 		}
-		if got := condition(w.pod("late"), corev1.PodScheduled); !strings.Contains(got, "0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.") {
+		if got := controltest.Condition(w.Pod("late"), corev1.PodScheduled); !strings.Contains(
+			got,
+			"0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+		) {
 			t.Error(got)
 		}
 		taint()
-		if got := w.running(); !slices.Equal(got, []string{"late", "stays"}) {
+		if got := w.Running(); !slices.Equal(got, []string{"late", "stays"}) {
 			t.Errorf("without the taint %v run", got)
 		}
 	})
@@ -392,28 +322,30 @@ func TestAJobUsesTheWorkloadThatNamesIt(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := small(t)
-				defer w.end()
+				defer w.End()
 				for i, templates := range c.workloads {
 					made := &schedulingv1beta1.Workload{}
 					made.Name, made.Namespace, made.UID = fmt.Sprintf("w%d", i), "default", uuid.NewUUID()
 					made.Spec.ControllerRef = &schedulingv1beta1.TypedLocalObjectReference{APIGroup: "batch", Kind: "Job", Name: "g"}
 					for n := range int(templates[0] - '0') {
 						made.Spec.PodGroupTemplates = append(made.Spec.PodGroupTemplates, schedulingv1beta1.PodGroupTemplate{
-							Name: fmt.Sprintf("t%d", n), SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}},
+							Name: fmt.Sprintf("t%d", n), SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+								Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2},
+							},
 						})
 					}
-					w.put(objects.Key(objects.Workloads, made), made)
+					w.Put(objects.Key(objects.Workloads, made), made)
 				}
-				w.create(ask(gangOf("g"), "1"))
+				w.Create(ask(gangOf("g"), "1"))
 				time.Sleep(time.Second)
-				if said := strings.Join(w.events("g"), "\n"); !strings.Contains(said, c.want) {
+				if said := strings.Join(w.Events("g"), "\n"); !strings.Contains(said, c.want) {
 					t.Errorf("no event %q in\n%s", c.want, said)
 				}
-				if got := w.running(); len(got) != 3 {
+				if got := w.Running(); len(got) != 3 {
 					t.Errorf("%v run", got)
 				}
 				time.Sleep(time.Minute)
-				if !objects.Finished(w.job("g")) {
+				if !objects.Finished(w.Job("g")) {
 					t.Error("the Job has not ended")
 				}
 			})

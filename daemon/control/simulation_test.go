@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"fmt"
@@ -16,21 +16,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/simulation"
 	"github.com/jobd/jobd/runtime/simulated"
 )
 
-// Wish 6: what is simulated is what the daemon does. Random Jobs are played by both, in virtual time.
-func TestWish6TheSimulationIsWhatTheDaemonDoes(t *testing.T) {
+// What is simulated is what the daemon does. Random Jobs are played by both, in virtual time.
+func TestTheSimulationIsWhatTheDaemonDoes(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := small(t)
-				defer w.end()
+				defer w.End()
 				j := randomJob(rand.New(rand.NewPCG(seed, 6)))
-				w.create(j)
+				w.Create(j)
 				begin := j.CreationTimestamp.Time
 				result, err := simulation.Run(simulation.Config{
 					Job: j, Behave: asAnnotated(t, j), Begin: begin, MaxPods: 1000, Allocatable: node.Resources{"cpu": 3000},
@@ -40,8 +41,8 @@ func TestWish6TheSimulationIsWhatTheDaemonDoes(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(24 * time.Hour)
-				got := w.job("j")
-				if diff := cmp.Diff(outcome(&got.Status, w.pods(), begin), outcome(&result.Status, result.Left, begin)); diff != "" {
+				got := w.Job("j")
+				if diff := cmp.Diff(outcome(&got.Status, w.Pods(), begin), outcome(&result.Status, result.Left, begin)); diff != "" {
 					t.Errorf("%+v\n%v\n-daemon +simulation:\n%s\n%s", j.Spec, j.Spec.Template.Annotations, diff, result.Text())
 				}
 			})
@@ -130,7 +131,7 @@ func randomJob(r *rand.Rand) *batchv1.Job {
 	// Pods that were created in the same second wait for room in the order of their UIDs, which are random. That matters
 	// where indexes differ.
 	if r.IntN(2) == 0 && s.CompletionMode == nil {
-		s.Template.Spec.Containers = asking([]string{"500m", "1", "2"}[r.IntN(3)])
+		s.Template.Spec.Containers = controltest.Asking([]string{"500m", "1", "2"}[r.IntN(3)])
 	}
 	if r.IntN(5) == 0 && s.CompletionMode != nil {
 		s.Scheduling = gangOf("j").Spec.Scheduling

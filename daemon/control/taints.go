@@ -18,21 +18,27 @@ const taintComponent = "taint-eviction-controller"
 // taints ends the pods that do not tolerate a taint of the node (TaintEffectNoExecute).
 type taints struct {
 	loop.Base
-	noPods
+	loop.NoPods
 	timers *loop.Timers
-	pods   *pods
+	pods   *podRecords
+	ends   disrupter
 
 	// noExecute are the taints that evict pods, tainted the pods that they may evict.
 	noExecute []corev1.Taint
 	tainted   *loop.Queue[string]
 }
 
-func newTaints(timers *loop.Timers) *taints {
-	return &taints{timers: timers, tainted: loop.NewQueue[string]()}
+// disrupter ends pods for reasons other than their own failure.
+type disrupter interface {
+	disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error
 }
 
-// set takes in the node's taints, which may evict pods that run.
-func (t *taints) set(all []corev1.Taint) {
+func newTaints(timers *loop.Timers, pods *podRecords, ends disrupter) *taints {
+	return &taints{timers: timers, pods: pods, ends: ends, tainted: loop.NewQueue[string]()}
+}
+
+// SetTaints takes in the node's taints, which may evict pods that run.
+func (t *taints) SetTaints(all []corev1.Taint) {
 	noExecute := slices.DeleteFunc(slices.Clone(all),
 		func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
 	if equality.Semantic.DeepEqual(noExecute, t.noExecute) {
@@ -51,9 +57,9 @@ func (t *taints) enqueue(key string) {
 	}
 }
 
-func (t *taints) podBound(key string, _ *corev1.Pod, _ time.Time) { t.enqueue(key) }
-func (t *taints) podEdited(key string, _ *corev1.Pod)             { t.enqueue(key) } // it may tolerate more than before
-func (t *taints) podForgotten(key string)                         { t.timers.Set(t, key, time.Time{}) }
+func (t *taints) PodBound(key string, _ *corev1.Pod, _ time.Time) { t.enqueue(key) }
+func (t *taints) PodEdited(key string, _ *corev1.Pod)             { t.enqueue(key) } // it may tolerate more than before
+func (t *taints) PodForgotten(key string)                         { t.timers.Set(t, key, time.Time{}) }
 
 // Due implements loop.Controller.
 func (t *taints) Due(_ *loop.Pass, key string) error {
@@ -91,5 +97,5 @@ func (t *taints) evict(p *loop.Pass, key string) error {
 		"Marking for deletion Pod "+obj.Namespace+"/"+obj.Name); err != nil {
 		return err
 	}
-	return t.pods.disrupt(p, key, obj, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+	return t.ends.disrupt(p, key, obj, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
 }

@@ -27,16 +27,19 @@ const (
 // seconds since it began, from 1 on.
 type tokenRenewal struct {
 	loop.Base
-	noPods
+	loop.NoPods
 	timers *loop.Timers
-	files  *files
-	pods   *pods
+	files  refresher
+	pods   *podRecords
 	began  time.Time
 	next   uint32       // when the timer is due; 0 if it is not set
 	now    []*podRecord // to be looked at
 }
 
-func newTokenRenewal(timers *loop.Timers, files *files, pods *pods) *tokenRenewal {
+// refresher brings the files of pods up to date.
+type refresher interface{ refreshLater(key string) }
+
+func newTokenRenewal(timers *loop.Timers, files refresher, pods *podRecords) *tokenRenewal {
 	return &tokenRenewal{timers: timers, files: files, pods: pods}
 }
 
@@ -69,13 +72,13 @@ func (t *tokenRenewal) set(next uint32) {
 	t.timers.Set(t, "", t.began.Add(time.Duration(next)*time.Second))
 }
 
-func (t *tokenRenewal) podRecovered(key string, p *corev1.Pod) {
+func (t *tokenRenewal) PodRecovered(key string, p *corev1.Pod) {
 	if objects.Runs(p) && volume.TokenLife(&p.Spec) > 0 {
-		t.files.refresh.Add(key)
+		t.files.refreshLater(key)
 	}
 }
 
-func (t *tokenRenewal) podBound(_ string, p *corev1.Pod, now time.Time) { t.watch(p, now) }
+func (t *tokenRenewal) PodBound(_ string, p *corev1.Pod, now time.Time) { t.watch(p, now) }
 
 // Due refreshes the pods whose time has come, and sets their next time while they run.
 func (t *tokenRenewal) Due(p *loop.Pass, _ string) error {
@@ -91,13 +94,13 @@ func (t *tokenRenewal) Due(p *loop.Pass, _ string) error {
 	n := min(len(t.now), renewedAtOnce)
 	for _, rec := range t.now[:n] {
 		rec.renewal = 0
-		obj, ok, err := p.Pods.Get(rec.key)
+		obj, ok, err := p.Pods.Peek(rec.key)
 		if err != nil {
 			return err
 		}
 		if ok && objects.Runs(obj) {
 			t.watch(obj, p.Now)
-			t.files.refresh.Add(rec.key)
+			t.files.refreshLater(rec.key)
 		}
 	}
 	if t.now = t.now[n:]; len(t.now) > 0 {

@@ -13,15 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/api/schedule"
+	"github.com/jobd/jobd/api/batch"
 )
 
 // Decision is what is to be done for a CronJob, all in one transaction and in the order of the fields.
 type Decision struct {
 	Events []Event
-	Delete []Job     // with their pods, in the background
-	Start  time.Time // the scheduled time of a Job to be created now: NewJob, then Started; zero for none
+	Delete []Job         // with their pods, in the background
+	Start  time.Time     // the scheduled time of a Job to be created now: NewJob, then Started; zero for none
+	Late   time.Duration // by how much later than Start that Job is to be started, by jobd.dev/jitter
+	More   bool          // there are further times to be made up for: decide again once the Job of Start exists
 
 	// Status is the next status, without the Job that is created now. Changed says that it differs from the stored one.
 	Status  batchv1.CronJobStatus
@@ -115,7 +116,8 @@ func (d *decision) drop(uid types.UID) {
 	d.Changed = true
 }
 
-// schedule decides whether a Job is to be started. If several starts were missed, one Job is started, for the last.
+// schedule decides whether a Job is to be started. If several starts were missed, one Job is started for the last of them,
+// unless jobd.dev/missed says otherwise.
 func (d *decision) schedule() {
 	spec := &d.cj.Spec
 	if _, err := zone(spec); err != nil {
@@ -127,46 +129,85 @@ func (d *decision) schedule() {
 	}
 	if strings.Contains(spec.Schedule, "TZ") {
 		d.warn("UnsupportedSchedule",
-			"CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", spec.Schedule)
+			"CRON_TZ or TZ used in schedule %q is not officially supported, see "+
+				"https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", spec.Schedule)
 	}
-	s, err := schedule.Parse(scheduleOf(spec))
+	said, err := batch.CronJobTimesOf(d.cj)
+	if err != nil {
+		d.warn("InvalidAnnotation", "no Job is started: %v", err)
+		return
+	}
+	p, err := planOf(d.cj, said)
 	if err != nil {
 		d.warn("UnparseableSchedule", "unparseable schedule: %q : %v", spec.Schedule, err)
 		return
 	}
-	from := from(d.cj)
-	at := due(s, d.cj, d.now)
+	d.start(p)
+}
+
+// start decides for which scheduled time a Job is to be started, if any. All times in it are scheduled ones, by a clock that is behind
+// by the offset of the CronJob.
+func (d *decision) start(p *plan) {
+	spec, clock := &d.cj.Spec, d.now.Add(-p.Offset)
+	from := batch.From(d.cj)
+	at := p.due(d.cj, clock)
 	if at.IsZero() {
-		if d.Wake = next(s, d.cj, from); d.Wake.IsZero() {
+		next := batch.NextAfter(p.Union, d.cj, from)
+		if next.IsZero() {
 			d.warn("InvalidSchedule", "invalid schedule: %s : no such time comes within five years", spec.Schedule)
+			return
 		}
+		d.Wake = next.Add(p.Offset)
 		return
 	}
-	if d.Wake = s.Next(at); !d.Wake.After(d.now) {
-		d.Wake = s.Next(d.now)
+	if d.Wake = p.Next(at); !d.Wake.After(clock) {
+		d.Wake = p.Next(clock)
 	}
-	if at.Before(d.r.memory.Since) {
+	if !d.Wake.IsZero() {
+		d.Wake = d.Wake.Add(p.Offset)
+	}
+	notBefore := d.r.memory.Since
+	if at.Before(notBefore) {
 		return
 	}
-	if limit := spec.StartingDeadlineSeconds; limit != nil {
-		earliest := d.now.Add(-podspec.Seconds(*limit))
-		if at.Before(earliest.Truncate(time.Second)) {
+	counted := from
+	if limit, limited := p.lateness(spec); limited {
+		earliest := clock.Add(-limit)
+		whole := earliest.Truncate(time.Second)
+		if at.Before(whole) {
 			if d.tell(at) {
 				d.warn("MissSchedule", "Missed scheduled time to start a job: %s", at.UTC().Format(time.RFC1123Z))
 			}
 			return
 		}
+		if whole.After(notBefore) {
+			notBefore = whole
+		}
 		if earliest.After(from) {
-			from = earliest
+			counted = earliest
 		}
 	}
-	if d.concurrent(at) {
-		if many(s, from, d.now) {
-			d.warn("TooManyMissedTimes",
-				"too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
+	more := false
+	if p.Missed == batch.MissedAll {
+		var times []time.Time
+		if times, more = p.Newest(from, notBefore, clock, p.MissedMax); len(times) > 0 {
+			at = times[0]
+			d.More = len(times) > 1
 		}
-		d.Start = at
 	}
+	if !d.concurrent(at) {
+		d.More = false
+		return
+	}
+	switch {
+	case more:
+		d.warn("TooManyMissedTimes", "Missed times before %s are not made up for: no more than the latest %d are (%s)",
+			at.UTC().Format(time.RFC1123Z), p.MissedMax, batch.MissedMaxAnnotation)
+	case p.Missed == "" && many(p.Union, counted, clock):
+		d.warn("TooManyMissedTimes",
+			"too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
+	}
+	d.Start, d.Late = at, p.Offset
 }
 
 // tell records a scheduled time at which no Job is started, and reports whether there was no event about it yet.

@@ -102,12 +102,21 @@ func TestDecide(t *testing.T) {
 		}),
 			"start -, wake 01 12:00, delete [], say [], 0 active"},
 		{"of several missed times the last is made up for", hourly().at("2024-05-01T15:20:00Z"), "start 01 15:00, wake 01 16:00, delete [], say [], 0 active"},
-		{"of more than 100 too, with a warning", hourly().at("2024-05-08T15:20:00Z"), "start 08 15:00, wake 08 16:00, delete [], say [TooManyMissedTimes], 0 active"},
-		{"a deadline makes them fewer", hourly().at("2024-05-08T15:20:00Z").with(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = ptr.To[int64](7200) }),
+		{
+			"of more than 100 too, with a warning", hourly().at("2024-05-08T15:20:00Z"),
+			"start 08 15:00, wake 08 16:00, delete [], say [TooManyMissedTimes], 0 active",
+		},
+		{"a deadline makes them fewer", hourly().at("2024-05-08T15:20:00Z").with(
+			func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = ptr.To[int64](7200) },
+		),
 			"start 08 15:00, wake 08 16:00, delete [], say [], 0 active"},
-		{"within startingDeadlineSeconds it starts late", hourly().at("2024-05-01T11:01:40Z").with(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = ptr.To[int64](100) }),
+		{"within startingDeadlineSeconds it starts late", hourly().at("2024-05-01T11:01:40Z").with(
+			func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = ptr.To[int64](100) },
+		),
 			"start 01 11:00, wake 01 12:00, delete [], say [], 0 active"},
-		{"after it that start is missed", hourly().at("2024-05-01T11:01:41Z").with(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = ptr.To[int64](100) }),
+		{"after it that start is missed", hourly().at("2024-05-01T11:01:41Z").with(
+			func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = ptr.To[int64](100) },
+		),
 			"start -, wake 01 12:00, delete [], say [MissSchedule], 0 active"},
 		{"@every keeps its beat under a short deadline", hourly().at("2024-05-01T11:00:00Z").with(func(cj *batchv1.CronJob) {
 			cj.Spec.Schedule, cj.Spec.TimeZone, cj.Spec.StartingDeadlineSeconds = "@every 20m", nil, ptr.To[int64](30)
@@ -127,36 +136,67 @@ func TestDecide(t *testing.T) {
 			cj.Spec.Schedule, cj.Spec.TimeZone = "@every 25s", nil
 			cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(at("2024-05-01T11:00:05Z")))
 		}), "start 01 11:01, wake 01 11:01, delete [], say [], 0 active"},
-		{"suspended it starts nothing", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.Suspend = ptr.To(true) }), "start -, wake -, delete [], say [], 0 active"},
-		{"being deleted it starts nothing", hourly().with(func(cj *batchv1.CronJob) { cj.DeletionTimestamp = ptr.To(metav1.Now()) }), "start -, wake -, delete [], say [], 0 active"},
+		{
+			"suspended it starts nothing", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.Suspend = ptr.To(true) }),
+			"start -, wake -, delete [], say [], 0 active",
+		},
+		{
+			"being deleted it starts nothing",
+			hourly().with(func(cj *batchv1.CronJob) { cj.DeletionTimestamp = ptr.To(metav1.Now()) }),
+			"start -, wake -, delete [], say [], 0 active",
+		},
 		{"a changed schedule is not for the past", func() *given {
 			g := hourly().at("2024-05-01T15:20:00Z")
 			g.edit = func(r *Record) { r.SetCronJob(&batchv1.CronJob{}, at("2024-05-01T15:10:00Z")) }
 			return g
 		}(), "start -, wake 01 16:00, delete [], say [], 0 active"},
 
-		{"Allow starts beside what is active", hourly().job("a", "", "2024-05-01T10:00:00Z").active("a"), "start 01 11:00, wake 01 12:00, delete [], say [], 1 active"},
-		{"Forbid does not", hourly().job("a", "", "2024-05-01T10:00:00Z").active("a").with(forbid), "start -, wake 01 12:00, delete [], say [JobAlreadyActive], 1 active"},
+		{
+			"Allow starts beside what is active", hourly().job("a", "", "2024-05-01T10:00:00Z").active("a"),
+			"start 01 11:00, wake 01 12:00, delete [], say [], 1 active",
+		},
+		{
+			"Forbid does not", hourly().job("a", "", "2024-05-01T10:00:00Z").active("a").with(forbid),
+			"start -, wake 01 12:00, delete [], say [JobAlreadyActive], 1 active",
+		},
 		{"Forbid starts once the other ends", hourly().at("2024-05-01T11:30:00Z").job("a", complete, "2024-05-01T10:00:00Z").active("a").with(forbid),
 			"start 01 11:00, wake 01 12:00, delete [], say [SawCompletedJob], 0 active"},
-		{"Replace deletes it", hourly().job("a", "", "2024-05-01T10:00:00Z").active("a").with(func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = batchv1.ReplaceConcurrent }),
+		{"Replace deletes it", hourly().job("a", "", "2024-05-01T10:00:00Z").active("a").with(
+			func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = batchv1.ReplaceConcurrent },
+		),
 			"start 01 11:00, wake 01 12:00, delete [a], say [SuccessfulDelete], 0 active"},
 
-		{"finished Jobs are active no more", hourly().at("2024-05-01T10:30:00Z").job("a", complete, "2024-05-01T10:00:00Z").job("b", failed, "2024-05-01T10:00:00Z").active("a", "b"),
+		{"finished Jobs are active no more", hourly().at("2024-05-01T10:30:00Z").job(
+			"a", complete, "2024-05-01T10:00:00Z",
+		).job("b", failed, "2024-05-01T10:00:00Z").active("a", "b"),
 			"start -, wake 01 11:00, delete [], say [SawCompletedJob SawCompletedJob], 0 active"},
 		{"nor are those that are gone", hourly().at("2024-05-01T10:30:00Z").active("a"), "start -, wake 01 11:00, delete [], say [MissingJob], 0 active"},
-		{"a Job of others is told of", hourly().at("2024-05-01T10:30:00Z").job("a", "", "2024-05-01T10:00:00Z"), "start -, wake 01 11:00, delete [], say [UnexpectedJob], 0 active"},
+		{
+			"a Job of others is told of", hourly().at("2024-05-01T10:30:00Z").job("a", "", "2024-05-01T10:00:00Z"),
+			"start -, wake 01 11:00, delete [], say [UnexpectedJob], 0 active",
+		},
 		{"the oldest finished Jobs go", hourly().at("2024-05-01T10:30:00Z").
 			job("c3", complete, "2024-05-01T10:03:00Z").job("c1", complete, "2024-05-01T10:01:00Z").job("c5", complete, "2024-05-01T10:05:00Z").
 			job("c2", complete, "2024-05-01T10:02:00Z").job("c4", complete, "2024-05-01T10:04:00Z").
 			job("f1", failed, "2024-05-01T10:01:00Z").job("f2", failed, "2024-05-01T10:02:00Z"),
 			"start -, wake 01 11:00, delete [c1 c2 f1], say [SuccessfulDelete SuccessfulDelete SuccessfulDelete], 0 active"},
-		{"a limit of 0 keeps none", hourly().at("2024-05-01T10:30:00Z").job("a", complete, "2024-05-01T10:01:00Z").with(func(cj *batchv1.CronJob) { cj.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0) }),
+		{"a limit of 0 keeps none", hourly().at("2024-05-01T10:30:00Z").job("a", complete, "2024-05-01T10:01:00Z").with(
+			func(cj *batchv1.CronJob) { cj.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0) },
+		),
 			"start -, wake 01 11:00, delete [a], say [SuccessfulDelete], 0 active"},
 
-		{"an unknown zone", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Old/Zone") }), "start -, wake -, delete [], say [UnknownTimeZone], 0 active"},
-		{"a schedule that is none", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.Schedule = "hourly" }), "start -, wake -, delete [], say [UnparseableSchedule], 0 active"},
-		{"a day that never comes", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.Schedule = "0 0 31 2 *" }), "start -, wake -, delete [], say [InvalidSchedule], 0 active"},
+		{
+			"an unknown zone", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Old/Zone") }),
+			"start -, wake -, delete [], say [UnknownTimeZone], 0 active",
+		},
+		{
+			"a schedule that is none", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.Schedule = "hourly" }),
+			"start -, wake -, delete [], say [UnparseableSchedule], 0 active",
+		},
+		{
+			"a day that never comes", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.Schedule = "0 0 31 2 *" }),
+			"start -, wake -, delete [], say [InvalidSchedule], 0 active",
+		},
 		{"a zone in the schedule", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.Schedule, cj.Spec.TimeZone = "CRON_TZ=Asia/Tokyo 0 20 * * *", nil }),
 			"start 01 11:00, wake 02 11:00, delete [], say [UnsupportedSchedule], 0 active"},
 	} {
@@ -229,7 +269,10 @@ func TestNewJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	owner := j.OwnerReferences[0]
-	got := []string{j.Name, j.Namespace, j.Labels["a"], j.Annotations["c"], j.Annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"], owner.Kind + "/" + owner.Name, fmt.Sprint(*j.Spec.BackoffLimit, *owner.Controller, *owner.BlockOwnerDeletion)}
+	got := []string{
+		j.Name, j.Namespace, j.Labels["a"], j.Annotations["c"], j.Annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"],
+		owner.Kind + "/" + owner.Name, fmt.Sprint(*j.Spec.BackoffLimit, *owner.Controller, *owner.BlockOwnerDeletion),
+	}
 	if want := "c-28576020 n b d 2024-05-01T13:00:00+02:00 CronJob/c 2 true true"; strings.Join(got, " ") != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -241,7 +284,10 @@ func TestNewJob(t *testing.T) {
 	for range 2 {
 		Started(s, j, "7", at("2024-05-01T11:00:00Z"))
 	}
-	if !slices.Equal(s.Active, []corev1.ObjectReference{{Kind: "Job", APIVersion: "batch/v1", Namespace: "n", Name: "c-28576020", UID: "u", ResourceVersion: "7"}}) || s.LastScheduleTime == nil {
+	if !slices.Equal(
+		s.Active,
+		[]corev1.ObjectReference{{Kind: "Job", APIVersion: "batch/v1", Namespace: "n", Name: "c-28576020", UID: "u", ResourceVersion: "7"}},
+	) || s.LastScheduleTime == nil {
 		t.Errorf("%+v", s)
 	}
 }
@@ -254,7 +300,9 @@ func TestALifeOfACronJob(t *testing.T) {
 		if g.cj.Spec.Schedule[0] == '@' {
 			g.cj.Spec.TimeZone = nil
 		}
-		g.cj.Spec.ConcurrencyPolicy = rapid.SampledFrom([]batchv1.ConcurrencyPolicy{batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent}).Draw(t, "policy")
+		g.cj.Spec.ConcurrencyPolicy = rapid.SampledFrom(
+			[]batchv1.ConcurrencyPolicy{batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent},
+		).Draw(t, "policy")
 		jobs, made := map[string]*batchv1.Job{}, map[string]bool{}
 		r := NewRecord(g.cj)
 		now := g.cj.CreationTimestamp.Time
@@ -265,7 +313,12 @@ func TestALifeOfACronJob(t *testing.T) {
 			case what < 4 && len(names) > 0: // one ends
 				j := jobs[rapid.SampledFrom(names).Draw(t, "ends")]
 				if end(j) == "" {
-					j.Status.Conditions = []batchv1.JobCondition{{Type: rapid.SampledFrom([]batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed}).Draw(t, "end"), Status: corev1.ConditionTrue}}
+					j.Status.Conditions = []batchv1.JobCondition{
+						{
+							Type:   rapid.SampledFrom([]batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed}).Draw(t, "end"),
+							Status: corev1.ConditionTrue,
+						},
+					}
 					r.SetJob(j)
 				}
 			case what == 4 && len(names) > 0: // one is deleted
@@ -313,7 +366,9 @@ func TestALifeOfACronJob(t *testing.T) {
 			count := map[batchv1.JobConditionType]int{}
 			for _, j := range jobs {
 				count[end(j)]++
-				if active := slices.ContainsFunc(g.cj.Status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == j.UID }); active != (end(j) == "") {
+				if active := slices.ContainsFunc(
+					g.cj.Status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == j.UID },
+				); active != (end(j) == "") {
 					t.Fatalf("%s: active %v, end %q", j.Name, active, end(j))
 				}
 			}

@@ -28,7 +28,7 @@ type Record struct {
 
 // Memory is what has to outlive the daemon.
 type Memory struct {
-	Schedule string `json:"schedule"` // as it was last seen, with its time zone
+	Schedule string `json:"schedule"` // as it was last seen, with its time zone and further schedules
 	// Since is when the schedule was changed to that, zero if it has always been that. It does not apply to the time before.
 	Since time.Time `json:"since,omitzero"`
 }
@@ -48,7 +48,7 @@ type Job struct {
 
 // NewRecord makes the record of a CronJob. SetJob is then to be called with its Jobs.
 func NewRecord(cj *batchv1.CronJob) *Record {
-	return &Record{jobs: map[types.UID]*Job{}, memory: Memory{Schedule: scheduleOf(&cj.Spec)}, unsaved: true}
+	return &Record{jobs: map[types.UID]*Job{}, memory: Memory{Schedule: scheduleOf(cj)}, unsaved: true}
 }
 
 // Recall folds in what was stored of an earlier record of the CronJob. If the schedule is another one, it was changed
@@ -82,7 +82,7 @@ func (r *Record) reschedule(schedule string, now time.Time) {
 // SetCronJob folds in a new version of the CronJob, which was stored at now. A schedule that has changed does not apply
 // to the time before.
 func (r *Record) SetCronJob(cj *batchv1.CronJob, now time.Time) {
-	r.reschedule(scheduleOf(&cj.Spec), now)
+	r.reschedule(scheduleOf(cj), now)
 }
 
 // SetJob folds in a Job that the CronJob controls, and reports whether Decide is to be called.

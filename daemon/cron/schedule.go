@@ -7,88 +7,66 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/schedule"
 )
 
 // manyMissed is the number of missed starts above which something is taken to be wrong.
 const manyMissed = 100
 
-// scheduleOf returns CronJobSpec.Schedule as it is to be parsed: in CronJobSpec.TimeZone, or in the zone of the machine
-// if there is none.
-func scheduleOf(spec *batchv1.CronJobSpec) string {
-	if spec.TimeZone == nil || strings.Contains(spec.Schedule, "TZ") {
-		return spec.Schedule
-	}
-	return "TZ=" + *spec.TimeZone + " " + spec.Schedule
+// promptly is how late a Job may start of which no missed time is made up for: a restart of the daemon misses nothing.
+const promptly = time.Minute
+
+// plan is at which times a CronJob is to have Jobs, and which missed ones are made up for.
+type plan struct {
+	schedule.Union
+	batch.CronJobTimes
 }
 
-// from returns the time after which the next time of a CronJob's schedule is looked for.
-func from(cj *batchv1.CronJob) time.Time {
-	if last := cj.Status.LastScheduleTime; last != nil {
-		return last.Time
-	}
-	return cj.CreationTimestamp.Time
+// planOf returns the plan of a CronJob whose annotations say this about its times.
+func planOf(cj *batchv1.CronJob, times batch.CronJobTimes) (*plan, error) {
+	u, err := times.Schedules(&cj.Spec)
+	return &plan{u, times}, err
 }
 
-// due returns the latest time of a CronJob's schedule that is not after now and for which no Job has been started; zero for
+// scheduleOf returns all schedules of a CronJob with their time zone, in one line. It differs if one of them was changed.
+func scheduleOf(cj *batchv1.CronJob) string {
+	text := batch.InTimeZone(&cj.Spec, cj.Spec.Schedule)
+	if further, ok := cj.Annotations[batch.SchedulesAnnotation]; ok {
+		text += "; " + strings.TrimSpace(further)
+	}
+	return text
+}
+
+// due returns the latest time of a CronJob's schedules that is not after now and for which no Job has been started; zero for
 // none.
-func due(s *schedule.Schedule, cj *batchv1.CronJob, now time.Time) time.Time {
-	at := last(s, from(cj), now)
-	if served(cj, at) {
+func (p *plan) due(cj *batchv1.CronJob, now time.Time) time.Time {
+	at := p.Last(batch.From(cj), now)
+	if batch.Served(cj, at) {
 		return time.Time{}
 	}
 	return at
 }
 
-// served reports whether a time is in the minute for which the last Job was started. The name of a Job contains the minute,
-// so there is one Job a minute at most, which only matters to @every.
-func served(cj *batchv1.CronJob, at time.Time) bool {
-	last := cj.Status.LastScheduleTime
-	return last != nil && !at.IsZero() && minute(at) == minute(last.Time)
-}
-
-func minute(t time.Time) int64 { return t.Unix() / 60 }
-
-// next returns the first time of a CronJob's schedule after t for which a Job will be started; zero if none comes within
-// five years.
-func next(s *schedule.Schedule, cj *batchv1.CronJob, t time.Time) time.Time {
-	at := s.Next(t)
-	for served(cj, at) { // no more than 60 times, of @every 1s
-		at = s.Next(at)
+// lateness returns how much later than its time a Job may be started; false if it may be at any time.
+func (p *plan) lateness(spec *batchv1.CronJobSpec) (time.Duration, bool) {
+	switch limit := spec.StartingDeadlineSeconds; {
+	case limit != nil:
+		return podspec.Seconds(*limit), true
+	case p.Missed == batch.MissedNone:
+		return promptly, true
 	}
-	return at
-}
-
-// last returns the latest time of a schedule that is after start and not after now, zero for none. The times of @every
-// are counted from start.
-func last(s *schedule.Schedule, start, now time.Time) time.Time {
-	if due := s.Next(start); due.IsZero() || due.After(now) {
-		return time.Time{}
-	}
-	if s.Every() > 0 {
-		every := int64(s.Every() / time.Second)
-		return time.Unix(start.Unix()+(now.Unix()-start.Unix())/every*every, 0).In(start.Location())
-	}
-	// The next time after lo is not after now, the one after hi is.
-	lo, hi := start, now
-	for hi.Sub(lo) > time.Second {
-		mid := lo.Add(hi.Sub(lo) / 2)
-		if due := s.Next(mid); due.IsZero() || due.After(now) {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	return s.Next(lo)
+	return 0, false
 }
 
 // many reports whether a schedule has more than manyMissed times after start and not after now.
-func many(s *schedule.Schedule, start, now time.Time) bool {
-	if s.Every() > 0 {
-		return (now.Unix()-start.Unix())/int64(s.Every()/time.Second) > manyMissed
+func many(u schedule.Union, start, now time.Time) bool {
+	if u.Every() > 0 {
+		return (now.Unix()-start.Unix())/int64(u.Every()/time.Second) > manyMissed
 	}
 	n := 0
-	for at := s.Next(start); !at.IsZero() && !at.After(now) && n <= manyMissed; at = s.Next(at) {
+	for at := u.Next(start); !at.IsZero() && !at.After(now) && n <= manyMissed; at = u.Next(at) {
 		n++
 	}
 	return n > manyMissed

@@ -9,15 +9,16 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/schedule"
 )
 
-func parse(t interface{ Fatal(...any) }, text, zone string) *schedule.Schedule {
-	spec := &batchv1.CronJobSpec{Schedule: text}
+func parse(t interface{ Fatal(...any) }, text, zone string) schedule.Union {
+	cj := &batchv1.CronJob{Spec: batchv1.CronJobSpec{Schedule: text}}
 	if zone != "" {
-		spec.TimeZone = &zone
+		cj.Spec.TimeZone = &zone
 	}
-	s, err := schedule.Parse(scheduleOf(spec))
+	s, err := schedule.ParseUnion(scheduleOf(cj))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestLast(t *testing.T) {
 		{"a change of half an hour costs the day, as in clusters", "0 12 * * *", "Australia/Lord_Howe", "2024-10-05T12:00:00Z", "2024-10-06T12:00:00Z", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := last(parse(t, tc.schedule, tc.zone), at(tc.start), at(tc.now))
+			got := parse(t, tc.schedule, tc.zone).Last(at(tc.start), at(tc.now))
 			if tc.want == "" && got.IsZero() || tc.want != "" && got.Equal(at(tc.want)) {
 				return
 			}
@@ -68,7 +69,10 @@ func TestLast(t *testing.T) {
 
 // TestLastIsThatOfAWalk compares the search for the last time, and the count, with what they stand for.
 func TestLastIsThatOfAWalk(t *testing.T) {
-	schedules := []string{"* * * * *", "*/7 * * * *", "30 2 * * *", "0 0,3 * * 0", "15 1-4/2 1,15 * *", "@hourly", "@weekly", "@every 90s", "@every 25h", "59 23 31 12 *"}
+	schedules := []string{
+		"* * * * *", "*/7 * * * *", "30 2 * * *", "0 0,3 * * 0", "15 1-4/2 1,15 * *", "@hourly", "@weekly", "@every 90s",
+		"@every 25h", "59 23 31 12 *",
+	}
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kathmandu"}
 	rapid.Check(t, func(t *rapid.T) {
 		schedule, zone := rapid.SampledFrom(schedules).Draw(t, "schedule"), rapid.SampledFrom(zones).Draw(t, "zone")
@@ -76,7 +80,9 @@ func TestLastIsThatOfAWalk(t *testing.T) {
 			zone = ""
 		}
 		// Around the days on which clocks change.
-		day := rapid.SampledFrom([]string{"2024-03-10T07:00:00Z", "2024-03-31T01:00:00Z", "2024-10-27T01:00:00Z", "2024-11-03T06:00:00Z", "2017-10-15T03:00:00Z"}).Draw(t, "day")
+		day := rapid.SampledFrom(
+			[]string{"2024-03-10T07:00:00Z", "2024-03-31T01:00:00Z", "2024-10-27T01:00:00Z", "2024-11-03T06:00:00Z", "2017-10-15T03:00:00Z"},
+		).Draw(t, "day")
 		start := at(day).Add(time.Duration(rapid.Int64Range(-100_000, 100_000).Draw(t, "start")) * time.Second)
 		now := start.Add(time.Duration(rapid.Int64Range(0, 200_000_000).Draw(t, "ms")) * time.Millisecond)
 		s := parse(t, schedule, zone)
@@ -85,7 +91,7 @@ func TestLastIsThatOfAWalk(t *testing.T) {
 			want = next
 			n++
 		}
-		if got := last(s, start, now); !got.Equal(want) {
+		if got := s.Last(start, now); !got.Equal(want) {
 			t.Fatalf("last is %v, want %v", got, want)
 		}
 		if got := many(s, start, now); got != (n > manyMissed) {
@@ -95,12 +101,17 @@ func TestLastIsThatOfAWalk(t *testing.T) {
 }
 
 func TestSchedulesHaveAZone(t *testing.T) {
-	got := []string{
-		scheduleOf(&batchv1.CronJobSpec{Schedule: "@daily"}),
-		scheduleOf(&batchv1.CronJobSpec{Schedule: "@daily", TimeZone: ptr.To("Asia/Tokyo")}),
-		scheduleOf(&batchv1.CronJobSpec{Schedule: "CRON_TZ=UTC @daily", TimeZone: ptr.To("Asia/Tokyo")}),
+	of := func(text string, zone *string, further string) string {
+		cj := &batchv1.CronJob{Spec: batchv1.CronJobSpec{Schedule: text, TimeZone: zone}}
+		if further != "" {
+			cj.Annotations = map[string]string{batch.SchedulesAnnotation: further}
+		}
+		return scheduleOf(cj)
 	}
-	if want := []string{"@daily", "TZ=Asia/Tokyo @daily", "CRON_TZ=UTC @daily"}; !slices.Equal(got, want) {
+	got := []string{
+		of("@daily", nil, ""), of("@daily", ptr.To("Asia/Tokyo"), ""), of("CRON_TZ=UTC @daily", ptr.To("Asia/Tokyo"), ""), of("@daily", nil, "@weekly"),
+	}
+	if want := []string{"@daily", "TZ=Asia/Tokyo @daily", "CRON_TZ=UTC @daily", "@daily; @weekly"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

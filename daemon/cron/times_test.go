@@ -26,7 +26,10 @@ func TestTimesOf(t *testing.T) {
 		{"what is due", nil, "", "2024-05-01T11:00:01Z", "due 11:00:00, next 12:00:00"},
 		{"what was due before the schedule was changed", nil, "2024-05-01T11:00:00.5Z", "2024-05-01T11:00:01Z", "due -, next 12:00:00"},
 		{"and what comes after that", nil, "2024-05-01T10:59:59.5Z", "2024-05-01T11:00:01Z", "due 11:00:00, next 12:00:00"},
-		{"more than once in the minute of a Job", []func(*batchv1.CronJob){every25s, lastly("2024-05-01T11:00:05Z")}, "", "2024-05-01T11:00:56Z", "due -, next 11:01:20"},
+		{
+			"more than once in the minute of a Job", []func(*batchv1.CronJob){every25s, lastly("2024-05-01T11:00:05Z")}, "",
+			"2024-05-01T11:00:56Z", "due -, next 11:01:20",
+		},
 		{"a last time in the future", []func(*batchv1.CronJob){lastly("2024-05-01T15:00:00Z")}, "", "2024-05-01T11:00:56Z", "due -, next 16:00:00"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -67,9 +70,9 @@ func TestMemory(t *testing.T) {
 		"it has always been that":                          {func(*Record) {}, ""},
 		"a new version that does not change it":            {func(r *Record) { r.SetCronJob(cj, at(change)) }, ""},
 		"another zone is another schedule":                 {func(r *Record) { r.SetCronJob(changed, at(change)) }, change},
-		"it is recalled":                                   {func(r *Record) { r.Recall(Memory{scheduleOf(&cj.Spec), at(change)}, at(after)) }, change},
+		"it is recalled":                                   {func(r *Record) { r.Recall(Memory{scheduleOf(cj), at(change)}, at(after)) }, change},
 		"it was changed while nobody looked":               {func(r *Record) { r.Recall(Memory{"another", at(before)}, at(change)) }, change},
-		"a clock that was ahead, seen at start":            {func(r *Record) { r.Recall(Memory{scheduleOf(&cj.Spec), at(after)}, at(change)) }, change},
+		"a clock that was ahead, seen at start":            {func(r *Record) { r.Recall(Memory{scheduleOf(cj), at(after)}, at(change)) }, change},
 		"a clock that was ahead":                           {func(r *Record) { r.SetCronJob(changed, at(after)); r.ClockSetBack(at(change)) }, change},
 		"a clock that was set back to what is late enough": {func(r *Record) { r.SetCronJob(changed, at(change)); r.ClockSetBack(at(after)) }, change},
 	} {

@@ -31,3 +31,16 @@ func imageDisk(dir string) (image.Disk, error) {
 	d, err := statDisk(dir)
 	return image.Disk{Capacity: d.Capacity.Bytes, Available: d.Available.Bytes}, err
 }
+
+// ImageSpace returns what images are to know of the disk of a directory: they leave what pods would be evicted for. Without
+// thresholds it is nil.
+func ImageSpace(dir string, thresholds []eviction.Threshold) func() (free, reserve image.Size, err error) {
+	if len(thresholds) == 0 {
+		return nil
+	}
+	return func() (free, reserve image.Size, err error) {
+		d, err := statDisk(dir)
+		r := eviction.Reserve(thresholds, d)
+		return image.Size(d.Available), image.Size(r), err
+	}
+}

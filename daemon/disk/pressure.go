@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/daemon/objects"
@@ -190,7 +191,7 @@ func (w *Pressure) dropFiles(now time.Time) bool {
 		var failed error
 		s.Range(objects.Pods+"/", "", func(o store.Object) bool {
 			p := &corev1.Pod{}
-			if failed = scheme.DecodePart(o.Value, objects.PodEnd, p); failed != nil || !pod.Terminal(p) {
+			if failed = scheme.DecodePart(o.Value, objects.PodEnd, p); failed != nil || !podspec.Ended(p) {
 				return failed == nil
 			}
 			p = &corev1.Pod{}

@@ -15,7 +15,6 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/untrusted"
 	"github.com/jobd/jobd/runtime/volume"
@@ -32,7 +31,7 @@ type Usage struct {
 // OverLimit returns, in a kubelet's words, a limit that a pod has exceeded; empty if there is none. For a pod that has ended, it is
 // what it may keep of its files where a ResourceQuota counts them: no more than it requests.
 func (d Usage) OverLimit(p *corev1.Pod) string {
-	if pod.Terminal(p) {
+	if podspec.Ended(p) {
 		return overKept(p, d.use(p, unlinked{}))
 	}
 	unlinked := d.unlinked(p)

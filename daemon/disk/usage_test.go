@@ -57,7 +57,11 @@ func TestOverKept(t *testing.T) {
 		volumes    int64
 		over       bool
 	}{
-		{"to the last byte", `containers: [{name: a, resources: {requests: {ephemeral-storage: 2Ki}}}, {name: b, resources: {requests: {ephemeral-storage: 1Ki}}}]`, 2048, 1024, false},
+		{
+			"to the last byte",
+			`containers: [{name: a, resources: {requests: {ephemeral-storage: 2Ki}}}, {name: b, resources: {requests: {ephemeral-storage: 1Ki}}}]`,
+			2048, 1024, false,
+		},
 		{"and not more", `containers: [{name: a, resources: {requests: {ephemeral-storage: 2Ki}}}]`, 2048, 1, true},
 		{"nothing of nothing", `containers: [{name: a}]`, 0, 0, false},
 		{"without a request", `containers: [{name: a}]`, 1, 0, true},

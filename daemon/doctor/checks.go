@@ -214,7 +214,7 @@ func programs(_ context.Context, p *patient) (string, error) {
 		{"mkfs.ext4", "claims whose size is enforced by a file of their own cannot be made", "apt install e2fsprogs"},
 	} {
 		if _, err := exec.LookPath(one.name); err != nil {
-			p.logger.Warn(one.name + " is missing: " + one.cost + ": " + one.help)
+			p.logger.Warn(one.name+" is missing: "+one.cost, helps, one.help)
 			continue
 		}
 		there = append(there, one.name)

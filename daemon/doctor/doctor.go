@@ -1,9 +1,11 @@
-// Package doctor examines a host on which jobd is to run: it tries what `jobd serve` does when it starts, in directories and
-// with a bridge of its own that are gone afterwards, and looks at what pods will need later. In comes the configuration; out
-// go findings, each of which says what something lacks, what that costs, and what to do. Nothing else of the host is changed.
+// Package doctor examines a host on which jobd is to run: it tries what `jobd serve` does when it starts, in temporary
+// directories and with a temporary bridge, and looks at what pods will need later. In comes the configuration; out go
+// findings, each of which says what is missing, what does not work without it, and what to do. Nothing else of the host is
+// changed.
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +46,7 @@ type check struct {
 	help string
 	// fails is the level of a failure.
 	fails Level
-	// try returns what there is. What it logs as a warning is a Lack.
+	// try returns what there is. What it logs as a warning is a Lack, with the attribute help in place of the check's.
 	try func(context.Context, *patient) (string, error)
 }
 
@@ -60,8 +62,15 @@ var checks = []check{
 	{"disk", "make room, or choose another disk with --root", Lack, disk},
 	{"clock", "systemctl enable --now systemd-timesyncd", Lack, clock},
 	{"open files", "raise it: ulimit -n 1048576, or LimitNOFILE=infinity in the unit", Lack, openFiles},
-	{"registry", "configure a mirror (docs/images.md) or a proxy, or import images: docker save IMAGE | jobctl image import -", Lack, registry},
+	{
+		"registry",
+		"configure a mirror or a proxy (docs/images.md#mirrors-and-proxies), or import images: docker save IMAGE | jobctl image import -",
+		Lack, registry,
+	},
 	{"programs", "", Lack, programs},
+	{"GPUs", "", Lack, gpus},
+	{"notices", "jobctl notify lists the receivers; jobctl notify test NAME tries one", Lack, lostNotices},
+	{"manifests", "see docs/operating.md, Manifests in a directory", Lack, manifestsDir},
 }
 
 // patient is the host, as a daemon with the configuration would have it.
@@ -93,8 +102,8 @@ func Examine(ctx context.Context, c config.Config) ([]Finding, error) {
 		case text != "" && len(warned) == 0:
 			found = append(found, Finding{OK, check.subject, text, ""})
 		}
-		for _, text := range warned {
-			found = append(found, Finding{Lack, check.subject, text, check.help})
+		for _, w := range warned {
+			found = append(found, Finding{Lack, check.subject, w.text, cmp.Or(w.help, check.help)})
 		}
 		if err != nil && check.subject == "user" {
 			break // nothing else can be tried
@@ -151,20 +160,30 @@ func (p *patient) undone(err error) {
 // collector is a slog.Handler that keeps warnings as sentences.
 type collector struct {
 	mu       sync.Mutex
-	warnings []string
+	warnings []lack
 }
+
+// lack is a warning.
+type lack struct{ text, help string }
+
+// helps is the attribute of a warning that says what to do.
+const helps = "help"
 
 func (c *collector) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
 func (c *collector) Handle(_ context.Context, record slog.Record) error {
-	text := record.Message
+	text, help := record.Message, ""
 	record.Attrs(func(a slog.Attr) bool {
+		if a.Key == helps {
+			help = a.Value.String()
+			return true
+		}
 		text += "; " + a.Key + ": " + strings.TrimSpace(a.Value.String())
 		return true
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.warnings = append(c.warnings, text)
+	c.warnings = append(c.warnings, lack{text, help})
 	return nil
 }
 
@@ -172,7 +191,7 @@ func (c *collector) WithAttrs([]slog.Attr) slog.Handler { return c }
 func (c *collector) WithGroup(string) slog.Handler      { return c }
 
 // take returns the warnings since the last call.
-func (c *collector) take() []string {
+func (c *collector) take() []lack {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	taken := c.warnings

@@ -10,6 +10,7 @@ import (
 
 // Pods that must not, or must, be on one node with others wait for those, and start when they are gone or have come.
 func TestPodsWaitForEachOther(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(`
 apiVersion: v1

@@ -25,6 +25,7 @@ spec:
 // TestAttach talks to containers: with and without a terminal, several clients at a time, before and after a kill -9 of
 // the daemon, with clients that leave in good order and those that disappear.
 func TestAttach(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(talkers)
 		d.jobctl("wait", "--for=condition=Ready", "pod/talk", patiently)
@@ -130,6 +131,7 @@ func (d *daemon) openFiles() []string {
 
 // TestRunInteractively writes to the stdin of pods, and reads their output and exit codes.
 func TestRunInteractively(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		words := strings.Repeat("0123456789abcde\n", 1<<16)
 		for name, program := range d.programs(t) {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -29,13 +30,17 @@ func attacker(t *testing.T) string {
 		}
 		return path
 	}
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "github.com/jobd/jobd/testdata/attacker")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // its image has no libraries
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := buildAttacker(); err != nil {
 		t.Fatalf("build the program of attempts: %v\n%s", err, out)
 	}
 	return path
 }
+
+var buildAttacker = sync.OnceValues(func() ([]byte, error) {
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(bin, "attacker"), "github.com/jobd/jobd/testdata/attacker")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // its image has no libraries
+	return build.CombinedOutput()
+})
 
 // importAttacker imports an image that contains the program of attempts and a busybox.
 func (d *daemon) importAttacker(path string) {
@@ -82,6 +87,7 @@ var attemptLine = regexp.MustCompile(`(?m)^(held|BROKEN|UNCLEAR) ([^:\n]+)`)
 // TestAttemptsFromWithin makes every attempt of testdata/attacker in containers that ask for nothing special, as root
 // and as another user, with the host's users and with users of their own, both as a container's command and by exec.
 func TestAttemptsFromWithin(t *testing.T) {
+	t.Parallel()
 	path := attacker(t)
 	want := attemptsOf(t, path)
 	eachRuntime(t, func(t *testing.T, d *daemon) {
@@ -126,6 +132,7 @@ func TestAttemptsFromWithin(t *testing.T) {
 
 // TestAttemptsOfAPrivilegedContainer proves that the attempts are real: they get through where they may.
 func TestAttemptsOfAPrivilegedContainer(t *testing.T) {
+	t.Parallel()
 	path := attacker(t)
 	want := attemptsOf(t, path, "-privileged")
 	d := start(t)
@@ -147,6 +154,7 @@ func TestAttemptsOfAPrivilegedContainer(t *testing.T) {
 // TestProgramsOfTheHostStay has a container wait for the OCI runtime that joins it, in order to overwrite the runtime's
 // program (CVE-2019-5736), and has others run the runtime itself as their command.
 func TestProgramsOfTheHostStay(t *testing.T) {
+	t.Parallel()
 	path := attacker(t)
 	sums := func(t *testing.T) (all [][sha256.Size]byte) {
 		var programs []string
@@ -191,6 +199,7 @@ func TestProgramsOfTheHostStay(t *testing.T) {
 
 // TestWorkingDirOfADescriptor starts containers in directories that whoever starts them may have open (CVE-2024-21626).
 func TestWorkingDirOfADescriptor(t *testing.T) {
+	t.Parallel()
 	path := attacker(t)
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.importAttacker(path)
@@ -223,6 +232,7 @@ func TestWorkingDirOfADescriptor(t *testing.T) {
 // TestDoubleForks has a container leave behind processes that have left its session, with a PID namespace of its own
 // and in the host's.
 func TestDoubleForks(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		mark := "7" + strings.TrimPrefix(filepath.Base(d.root), "jobd-e2e.")
 		mark = strings.Map(func(r rune) rune {
@@ -250,6 +260,7 @@ func endedOrStuck(p *corev1.Pod) bool {
 
 // TestMessagesOfHostilePods lets containers choose where their termination message is, and how long it is.
 func TestMessagesOfHostilePods(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		secret := filepath.Join(t.TempDir(), "secret")
 		if err := os.WriteFile(secret, []byte("the host's own\n"), 0o644); err != nil {
@@ -302,6 +313,7 @@ func TestMessagesOfHostilePods(t *testing.T) {
 // TestMountPathsOfHostilePods mounts a volume wherever a container may ask for it: nothing outside the container is
 // touched.
 func TestMountPathsOfHostilePods(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		host := filepath.Join(t.TempDir(), "of-the-host")
 		if err := os.Mkdir(host, 0o755); err != nil {

@@ -36,6 +36,7 @@ func withBlock(pod, claim, source, spec string) string {
 // TestBlockClaimIsNoLoopDevice: whoever has a claim of mode Block cannot let go of the file in it, nor exchange or move it, as
 // any user, with any profile, by any way to make the request, and be it for reading only.
 func TestBlockClaimIsNoLoopDevice(t *testing.T) {
+	t.Parallel()
 	path := attacker(t)
 	want := attemptsOf(t, path, "-device", "/dev/blk")
 	eachRuntime(t, func(t *testing.T, d *daemon) {
@@ -43,7 +44,8 @@ func TestBlockClaimIsNoLoopDevice(t *testing.T) {
 			t.Skip("needs " + why)
 		}
 		d.importAttacker(path)
-		const restricted = ", securityContext: {runAsUser: 1000, runAsGroup: 0, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}"
+		const restricted = ", securityContext: {runAsUser: 1000, runAsGroup: 0, allowPrivilegeEscalation: false, capabilities: " +
+			"{drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}"
 		for name, tc := range map[string]struct{ more, source, spec string }{
 			"root":        {},
 			"restricted":  {more: restricted},
@@ -124,6 +126,7 @@ func (d *daemon) devicesOf() (devices []string) {
 // TestDeviceStaysForItsPods: a number is never that of another file while a pod has a node of it, although the pod may make
 // all requests, the daemon and its shards are killed, and the claim goes; and it goes with the pod.
 func TestDeviceStaysForItsPods(t *testing.T) {
+	t.Parallel()
 	path := attacker(t)
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		if why := loops(d); why != "" {
@@ -182,6 +185,7 @@ func TestDeviceStaysForItsPods(t *testing.T) {
 // TestDeviceOfTheHostStaysForItsPods: the same with a loop device that an administrator has made, and given out by a volume of
 // the type local; his own `losetup -d` takes effect when the pod has ended.
 func TestDeviceOfTheHostStaysForItsPods(t *testing.T) {
+	t.Parallel()
 	path := attacker(t)
 	d := start(t)
 	if why := loops(d); why != "" {

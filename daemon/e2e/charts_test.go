@@ -30,7 +30,7 @@ func tool(t *testing.T, name, own string) string {
 			return path
 		}
 	}
-	t.Skipf("needs %s: make e2e-tools", name)
+	t.Skipf("needs %s: make e2e-tools or e2e-clients", name)
 	return ""
 }
 
@@ -56,6 +56,7 @@ var refusedCharts = map[string][]string{
 // TestCharts takes each chart of testdata/charts through the life of a release, all at once. With the machine's own helm,
 // where `make e2e-tools` has built none, these are the three that need most of Helm.
 func TestCharts(t *testing.T) {
+	t.Parallel()
 	for name, own := range map[string]string{"helm3": "helm", "helm4": ""} {
 		t.Run(name, func(t *testing.T) {
 			helm := tool(t, name, own)
@@ -122,7 +123,10 @@ func (d *daemon) life(helm func(...string) (string, error), chart string) error 
 
 // nothingLeft looks for what a release has left in its namespace, apart from hooks and what its chart keeps.
 func (d *daemon) nothingLeft(namespace string) error {
-	out, err := d.try("jobctl", nil, "get", "jobs,cronjobs,services,secrets,configmaps,pvc,serviceaccounts,roles,rolebindings,limitranges", "-n", namespace, "-o", "json")
+	out, err := d.try(
+		"jobctl", nil, "get", "jobs,cronjobs,services,secrets,configmaps,pvc,serviceaccounts,roles,rolebindings,limitranges",
+		"-n", namespace, "-o", "json",
+	)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

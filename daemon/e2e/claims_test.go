@@ -59,6 +59,7 @@ spec:
 `
 
 func TestTrainingSurvivesFailuresAndKills(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--pod-backoff-base", "100ms", "--pod-backoff-cap", "200ms")
 	d.apply(training)
 	epoch := func(at int) {
@@ -89,7 +90,7 @@ func TestTrainingSurvivesFailuresAndKills(t *testing.T) {
 	for e := 1; e <= 10; e++ {
 		state = (state*31 + e) % 65521
 	}
-	logs := d.jobctl("logs", "jobs/train", "--all-attempts")
+	logs := d.jobctl("logs", "jobs/train", "--all-restarts")
 	if !strings.HasSuffix(logs, fmt.Sprintf("trained to %d\n", state)) || strings.Count(logs, "goes on") != 3 {
 		t.Errorf("logs, want training to %d by three pods:\n%s", state, logs)
 	}
@@ -125,6 +126,7 @@ func (d *daemon) volumes() []string {
 }
 
 func TestWhatAPodSeesOfAClaim(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(`
 apiVersion: v1
@@ -214,6 +216,7 @@ spec:
 }
 
 func TestFilesOfAClaimWithoutAPod(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(`
 apiVersion: storage.k8s.io/v1
@@ -254,7 +257,9 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}
 		t.Errorf("from a claim without a volume: %v %s", err, out)
 	}
 	d.jobctl("cp", local+"/in", "pvc/input:/data")
-	d.apply(with("reads", ", volumeMounts: [{name: v, mountPath: /v}], args: []", `      volumes: [{name: v, persistentVolumeClaim: {claimName: input}}]`, ""))
+	d.apply(jobManifest{
+		name: "reads", pod: "volumes: [{name: v, persistentVolumeClaim: {claimName: input}}]", container: "volumeMounts: [{name: v, mountPath: /v}]",
+	}.String())
 	d.running("reads", 1)
 	if out := d.jobctl("exec", "job/reads", "--", "cat", "/v/data/deep/file"); out != "content" {
 		t.Errorf("the Job sees %q", out)
@@ -299,6 +304,7 @@ func (d *daemon) passwd() string {
 }
 
 func TestCleanKeepsVolumes(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(strings.ReplaceAll(training, "sleep 0.5", "true"))
 	d.eventually("a checkpoint", func() error {

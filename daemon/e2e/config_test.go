@@ -23,6 +23,7 @@ stringData: {user: me, password: "s3cret"}
 `
 
 func TestConfigMapsAndSecretsReachPods(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(settings + `
 apiVersion: batch/v1
@@ -101,6 +102,7 @@ sub ` + pod + "\n"
 }
 
 func TestMissingConfigIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(`
 apiVersion: v1
@@ -121,7 +123,9 @@ spec:
   - {name: c, image: "busybox:1.36", command: [sh, -c, "echo $X"], env: [{name: X, valueFrom: {secretKeyRef: {name: login, key: user}}}]}
 `)
 	d.eventually("the event of the volume", func() error {
-		if events := d.jobctl("events", "--for", "pod/volume"); !strings.Contains(events, `MountVolume.SetUp failed for volume "v" : configmap "settings" not found`) {
+		if events := d.jobctl("events", "--for", "pod/volume"); !strings.Contains(
+			events, `MountVolume.SetUp failed for volume "v" : configmap "settings" not found`,
+		) {
 			return fmt.Errorf("events:\n%s", events)
 		}
 		return nil
@@ -141,6 +145,7 @@ spec:
 }
 
 func TestConfigChangesInRunningPods(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(settings + `
 apiVersion: v1

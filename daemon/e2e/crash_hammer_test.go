@@ -23,7 +23,7 @@ import (
 const hammerJobs = `
 apiVersion: batch/v1
 kind: Job
-metadata: {name: row}
+metadata: {name: row, annotations: {jobd.dev/backoff-cap: 5s}}
 spec:
   completions: MANY
   parallelism: 1
@@ -38,7 +38,7 @@ spec:
 ---
 apiVersion: batch/v1
 kind: Job
-metadata: {name: wide}
+metadata: {name: wide, annotations: {jobd.dev/backoff-cap: 5s}}
 spec:
   completions: MANY
   parallelism: WIDE
@@ -53,7 +53,7 @@ spec:
 ---
 apiVersion: batch/v1
 kind: Job
-metadata: {name: indexed}
+metadata: {name: indexed, annotations: {jobd.dev/backoff-cap: 5s}}
 spec:
   completions: WIDE
   parallelism: WIDE
@@ -219,6 +219,7 @@ func (h *hammer) use() (files, memory int) {
 // TestCrashHammer runs pods one after the other and many at a time while the daemon, its shards and containers are
 // killed at random: a few pods, or with JOBD_CRASH_HAMMER=10m rounds of 500 in a row and 50 at a time for that long.
 func TestCrashHammer(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	many, wide, rounds, seed := 20, 10, 1, uint64(1)
 	length, err := time.ParseDuration(os.Getenv("JOBD_CRASH_HAMMER"))

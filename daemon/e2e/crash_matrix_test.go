@@ -292,7 +292,9 @@ func (c *matrix) checkRuns(out string, lossy bool) {
 			for attempt := range min(counted, 2) {
 				var said []byte
 				c.until("the log of "+name, func() (err error) {
-					said, err = c.CoreV1().Pods("default").GetLogs(p.Name, &corev1.PodLogOptions{Container: s.Name, Previous: attempt == 1}).DoRaw(c.t.Context())
+					said, err = c.CoreV1().Pods("default").GetLogs(
+						p.Name, &corev1.PodLogOptions{Container: s.Name, Previous: attempt == 1},
+					).DoRaw(c.t.Context())
 					return err
 				})
 				if string(said) != "begin\nend\n" {
@@ -316,6 +318,7 @@ type moment struct {
 // JOBD_CRASH_MATRIX=all. If that is the beginning of a point's name, only the points that begin so are taken; without
 // it, three of them.
 func TestCrashMatrix(t *testing.T) {
+	t.Parallel()
 	build := crashBuild(t)
 	image, _ := registry.Start(t, registry.Options{}).Push(t, busyboxWith(t, "pulled"), "pulled:1")
 	c := startMatrix(t, build, image)

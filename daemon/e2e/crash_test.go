@@ -41,6 +41,7 @@ spec:
 }
 
 func TestKillInTheMiddleOfTenPods(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	for round, pause := range []time.Duration{0, 300 * time.Millisecond, 2 * time.Second} {
 		name, dir := "count-"+strconv.Itoa(round), t.TempDir()

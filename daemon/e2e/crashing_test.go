@@ -69,7 +69,9 @@ func (c *crashing) remove() {
 	c.t.Helper()
 	c.until("the Jobs are gone", func() error {
 		background := metav1.DeletePropagationBackground
-		if err := c.BatchV1().Jobs("default").DeleteCollection(c.t.Context(), metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}); err != nil {
+		if err := c.BatchV1().Jobs("default").DeleteCollection(
+			c.t.Context(), metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{},
+		); err != nil {
 			return err
 		}
 		pods, err := c.CoreV1().Pods("default").List(c.t.Context(), metav1.ListOptions{})

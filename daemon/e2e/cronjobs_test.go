@@ -6,6 +6,7 @@ import (
 )
 
 func TestCronJobStartsJobs(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(`
 apiVersion: batch/v1

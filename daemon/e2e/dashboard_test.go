@@ -22,6 +22,7 @@ import (
 
 // TestDashboard looks at Jobs in a browser, one of which writes what it wants into names, logs and messages.
 func TestDashboard(t *testing.T) {
+	t.Parallel()
 	b := openBrowser(t)
 	d := start(t)
 	const hostile = `no row 3</script><script>window.hacked=1</script><img src=x onerror=window.hacked=2>`
@@ -107,6 +108,7 @@ func TestDashboard(t *testing.T) {
 
 // TestStatesInABrowser holds the word that the page has for a Job's state against the one of everything else (batch.State).
 func TestStatesInABrowser(t *testing.T) {
+	t.Parallel()
 	b := openBrowser(t)
 	d := start(t)
 	b.do(chromedp.Navigate(d.dashboard()))
@@ -133,6 +135,8 @@ func TestStatesInABrowser(t *testing.T) {
 		}
 		jobs, want = append(jobs, j), append(want, batch.State(j))
 	}
+	paused := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{batch.PausedAnnotation: "2026-01-01T00:00:00Z"}}}
+	jobs, want = append(jobs, paused), append(want, batch.State(paused))
 	text, err := json.Marshal(jobs)
 	if err != nil {
 		t.Fatal(err)
@@ -144,8 +148,11 @@ func TestStatesInABrowser(t *testing.T) {
 		}
 	}
 	// And the reasons of those that wait or have failed are the words of "jobctl why".
-	d.apply(with("nosecret", `, envFrom: [{secretRef: {name: db}}]`, "", "") + "---" + with("lacks", ", resources: {requests: {cpu: 1000}}", "", "") +
-		"---" + failing("fails", "exit 3", ""))
+	d.apply(list(
+		jobManifest{name: "nosecret", container: "envFrom: [{secretRef: {name: db}}]"},
+		jobManifest{name: "lacks", container: "resources: {requests: {cpu: 1000}}"},
+		failing("fails", "exit 3"),
+	))
 	b.shows("Secret db does not exist")
 	b.shows("never fits: it requests 1k of cpu")
 	b.shows("exit code 3 of container c")
@@ -155,6 +162,7 @@ func TestStatesInABrowser(t *testing.T) {
 
 // TestDashboardOverTheNetwork signs in by a token, as somebody who may only look.
 func TestDashboardOverTheNetwork(t *testing.T) {
+	t.Parallel()
 	b := openBrowser(t)
 	address := freePort(t)
 	d := start(t, "--listen", address)
@@ -187,13 +195,16 @@ func TestDashboardOverTheNetwork(t *testing.T) {
 // TestDashboardOfOneNamespace looks as somebody who may see one namespace: the page shows that, and never takes a refusal for
 // an empty list.
 func TestDashboardOfOneNamespace(t *testing.T) {
+	t.Parallel()
 	address := freePort(t)
 	d := start(t, "--listen", address)
 	d.jobctl("create", "namespace", "team")
-	manifest := jobOf("ours", "sleep 1000000") + "---\n" + jobOf("past", "sleep 2; exit 3", "  backoffLimit: 0\n")
-	if out, err := d.try("jobctl", []byte(manifest), "apply", "-n", "team", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	apply := func(manifest string) {
+		if out, err := d.try("jobctl", []byte(manifest), "apply", "-n", "team", "-f", "-"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
+	apply(jobOf("ours", "sleep 1000000"))
 	d.apply(jobOf("theirs", "sleep 1000000"))
 	d.jobctl("create", "serviceaccount", "-n", "team", "looker")
 	token := strings.TrimSpace(d.jobctl("create", "token", "-n", "team", "looker"))
@@ -214,6 +225,8 @@ func TestDashboardOfOneNamespace(t *testing.T) {
 	b.until(`document.getElementById('namespace').value === 'team'`)
 	b.shows("There are no CronJobs")
 	b.at("history")
+	b.shows("No Job has ended yet")
+	apply(jobOf("past", "exit 3", "  backoffLimit: 0\n"))
 	b.shows("team/past")
 
 	// With a kubeconfig for a role in one namespace, by way of jobctl.
@@ -238,6 +251,7 @@ func TestDashboardOfOneNamespace(t *testing.T) {
 
 // TestDashboardOfManyIndexes finds indexes of 100,000 by mouse and keys.
 func TestDashboardOfManyIndexes(t *testing.T) {
+	t.Parallel()
 	const count, failing = 100_000, 4711
 	b := openBrowser(t)
 	d := start(t, "--runtime", "simulated")

@@ -9,9 +9,14 @@ import (
 
 // TestJobdDB manages the database as an administrator does, while the daemon runs and while it does not.
 func TestJobdDB(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(sleeper("first", 1, 0, ""))
 	d.complete("first")
+	// Something of each sort that clients do not see is in it.
+	d.jobctl("create", "namespace", "team")
+	d.jobctl("create", "namespace", "gone")
+	d.jobctl("delete", "namespace", "gone")
 	db := func(args ...string) (string, error) {
 		return d.try("jobd", nil, append([]string{"db", "--root", d.root, "--state", d.state}, args...)...)
 	}
@@ -21,7 +26,7 @@ func TestJobdDB(t *testing.T) {
 			t.Errorf("%s: check: %v: %s", when, err, out)
 		}
 		copied := filepath.Join(t.TempDir(), "copy.db")
-		if out, err := db("backup", copied); err != nil {
+		if out, err := db("backup", copied); err != nil || !strings.Contains(out, copied) {
 			t.Errorf("%s: backup: %v: %s", when, err, out)
 		}
 		if info, err := os.Stat(copied); err != nil || info.Size() == 0 || info.Mode().Perm() != 0o600 {

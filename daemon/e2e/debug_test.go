@@ -40,6 +40,7 @@ func (d *daemon) debugger(name string) (corev1.ContainerStatus, error) {
 // TestDebug adds containers to a running pod: they see the processes of their target, are there after a kill -9 of the
 // daemon, are never restarted, and end with the pod.
 func TestDebug(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(debugged)
 		d.jobctl("wait", "--for=condition=Ready", "pod/patient", patiently)

@@ -24,6 +24,7 @@ func declaringImage() (images.Image, error) {
 // Each attempt of a container has the volumes that its image declares (VOLUME of a Dockerfile) as new, beside its root, which
 // may be read-only; they outlive the daemon, and nothing is left of them.
 func TestVolumesThatAnImageDeclares(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	d := start(t)
 	d.importImage(declaringImage())

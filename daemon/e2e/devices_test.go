@@ -14,6 +14,7 @@ import (
 // Devices that a file of the Container Device Interface offers: each goes to one pod at a time, even after the daemon
 // has died, and a pod that finds none waits.
 func TestDevices(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const offer = `{"cdiVersion": "0.6.0", "kind": "example.com/gpu",
 "containerEdits": {"env": ["DRIVER=present"]},
@@ -65,7 +66,8 @@ spec:
 	d.podUntil("second", "runs", running)
 	d.apply(strings.ReplaceAll(pod, "NAME", "third"))
 	third := d.podUntil("third", "says why it waits", func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && len(p.Status.Conditions) > 0 })
-	if c := third.Status.Conditions[0]; c.Reason != corev1.PodReasonUnschedulable || !strings.HasPrefix(c.Message, "0/1 nodes are available: 1 Insufficient example.com/gpu.") {
+	if c := third.Status.Conditions[0]; c.Reason != corev1.PodReasonUnschedulable ||
+		!strings.HasPrefix(c.Message, "0/1 nodes are available: 1 Insufficient example.com/gpu.") {
 		t.Errorf("the one that waits: %+v", c)
 	}
 	got := []string{said("first"), said("second")}

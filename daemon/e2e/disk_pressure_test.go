@@ -17,6 +17,7 @@ import (
 // When the disk is nearly full, the pod that uses most of it is evicted, which its Job can tell from a failure of its
 // own; while the disk stays so, no pod starts that does not tolerate it.
 func TestDiskPressure(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	disk := smallDisk(t, 192)
 	fill(t, disk, 90) // so little that it is checked every second
@@ -93,7 +94,9 @@ func TestDiskPressure(t *testing.T) {
 	fill(t, disk, 30)
 	pressure(corev1.ConditionTrue, "KubeletHasDiskPressure")
 	d.apply(onePod("new", "busybox:1.36", "true"))
-	d.apply(`{apiVersion: v1, kind: Pod, metadata: {name: tolerant}, spec: {restartPolicy: Never, tolerations: [{key: node.kubernetes.io/disk-pressure, operator: Exists}], containers: [{name: c, image: "busybox:1.36", command: ["true"]}]}}`)
+	d.apply(
+		`{apiVersion: v1, kind: Pod, metadata: {name: tolerant}, spec: {restartPolicy: Never, tolerations: [{key: node.kubernetes.io/disk-pressure, operator: Exists}], containers: [{name: c, image: "busybox:1.36", command: ["true"]}]}}`,
+	)
 	d.podUntil("tolerant", "has succeeded", succeeded)
 	d.podUntil("new", "waits", func(p *corev1.Pod) bool {
 		for _, c := range p.Status.Conditions {
@@ -127,6 +130,7 @@ func TestDiskPressure(t *testing.T) {
 
 // TestWhyTheDiskIsFull: a pod that waits for room on the disk is not told to tolerate a taint.
 func TestWhyTheDiskIsFull(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--eviction-hard", "nodefs.available<99.9%")
 	d.eventually("the node is under pressure", func() error {
 		if out := d.jobctl("get", "nodes", "-o", "jsonpath={.items[0].spec.taints}"); !strings.Contains(out, "disk-pressure") {

@@ -20,7 +20,9 @@ var languages = map[string]struct{ run, needs []string }{
 	"yaml":    {run: []string{"bash", "-c", `jobctl apply --dry-run=server -f - <<<"$0"`}},
 	"python":  {run: []string{"/usr/bin/python3", "-c"}, needs: []string{"/usr/bin/python3", "-c", "import kubernetes"}},
 	"javascript": {
-		run: []string{"node", "-e"}, needs: []string{"node", "-e", "import('@kubernetes/client-node').catch(e => { console.error(e.message); process.exit(1) })"},
+		run: []string{"node", "-e"}, needs: []string{
+			"node", "-e", "import('@kubernetes/client-node').catch(e => { console.error(e.message); process.exit(1) })",
+		},
 	},
 }
 

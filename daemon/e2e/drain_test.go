@@ -10,13 +10,19 @@ import (
 )
 
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	needKubectl(t)
 	d := start(t, "--listen", freePort(t), "--network", "none", "--pod-backoff-base", "1s")
 	self := strings.TrimSpace(d.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
-	d.apply(sleeper("job", 1, 600, `podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}`) + "---" + asking("bare", "", "cpu: 10m"))
+	d.apply(
+		sleeper(
+			"job", 1, 600, `podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}`,
+		) + "---" + asking("bare", "", "cpu: 10m"),
+	)
 	d.running("job", 1)
 	d.podUntil("bare", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
-	if out, err := d.tryKubectl("drain", self, patiently); err == nil || !strings.Contains(out, "cannot delete Pods that declare no controller (use --force to override): default/bare") {
+	if out, err := d.tryKubectl("drain", self, patiently); err == nil ||
+		!strings.Contains(out, "cannot delete Pods that declare no controller (use --force to override): default/bare") {
 		t.Errorf("drain without --force: %v\n%s", err, out)
 	}
 	// A budget keeps the Job's pod, until it is removed.
@@ -52,9 +58,11 @@ func TestDrain(t *testing.T) {
 	})
 	d.podUntil(waiting, "says why it waits", func(p *corev1.Pod) bool {
 		return p.Spec.NodeName == "" && len(p.Status.Conditions) == 1 &&
-			p.Status.Conditions[0].Message == "0/1 nodes are available: 1 node(s) were unschedulable. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+			p.Status.Conditions[0].Message == "0/1 nodes are available: 1 node(s) were unschedulable. preemption: 0/1 nodes are "+
+				"available: 1 Preemption is not helpful for scheduling."
 	})
-	if got := d.kubectl("describe", "node", self); !strings.Contains(got, "node.kubernetes.io/unschedulable:NoSchedule") || !strings.Contains(got, "Unschedulable:      true") {
+	if got := d.kubectl("describe", "node", self); !strings.Contains(got, "node.kubernetes.io/unschedulable:NoSchedule") ||
+		!strings.Contains(got, "Unschedulable:      true") {
 		t.Errorf("describe node:\n%s", got)
 	}
 	d.kubectl("uncordon", self)
@@ -65,6 +73,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestTaints(t *testing.T) {
+	t.Parallel()
 	needKubectl(t)
 	d := start(t, "--listen", freePort(t), "--network", "none")
 	const tolerant = "tolerations: [{key: upkeep, operator: Exists}]"
@@ -98,7 +107,9 @@ func TestTaints(t *testing.T) {
 	d.apply(asking("late", "", "cpu: 10m") + asking("welcome", tolerant, "cpu: 10m"))
 	d.podUntil("welcome", "runs", runs)
 	d.podUntil("late", "says why it waits", func(p *corev1.Pod) bool {
-		return len(p.Status.Conditions) == 1 && strings.HasPrefix(p.Status.Conditions[0].Message, "0/1 nodes are available: 1 node(s) had untolerated taint(s). ")
+		return len(p.Status.Conditions) == 1 && strings.HasPrefix(
+			p.Status.Conditions[0].Message, "0/1 nodes are available: 1 node(s) had untolerated taint(s). ",
+		)
 	})
 	if out, err := d.tryKubectl("taint", "nodes", "--all", "upkeep=now:Perhaps"); err == nil {
 		t.Errorf("an effect that there is not:\n%s", out)

@@ -8,6 +8,7 @@ import (
 
 // Variables that an init container has written to a file (EnvVarSource.FileKeyRef).
 func TestVariablesFromAFile(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	pod := func(name, content string) string {
 		return fmt.Sprintf(`
@@ -36,7 +37,10 @@ spec:
 	}
 	d.apply(pod("bad", `A=1\\n`))
 	d.eventually("the pod says what is wrong", func() error {
-		got, err := d.try("jobctl", nil, "get", "pod", "bad", "-o", "jsonpath={.status.containerStatuses[0].state.waiting.reason}: {.status.containerStatuses[0].state.waiting.message}")
+		got, err := d.try(
+			"jobctl", nil, "get", "pod", "bad", "-o",
+			"jsonpath={.status.containerStatuses[0].state.waiting.reason}: {.status.containerStatuses[0].state.waiting.message}",
+		)
 		if err != nil || !strings.HasPrefix(got, "CreateContainerConfigError: ") || !strings.Contains(got, "the value of A is not in single quotes") {
 			return fmt.Errorf("%q, %w", got, err)
 		}

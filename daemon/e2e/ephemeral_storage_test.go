@@ -9,6 +9,7 @@ import (
 
 // Limits on what containers write (ResourceEphemeralStorage): to their file systems, logs and volumes on disk.
 func TestEphemeralStorage(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: big}, data: {f: " + strings.Repeat("x", 200<<10) + "}}")
 	for name, pod := range map[string]string{
@@ -23,7 +24,11 @@ func TestEphemeralStorage(t *testing.T) {
 		"traps": `{name: c, image: "busybox:1.36", command: [sh, -c, "trap 'echo told; exit 7' TERM; dd if=/dev/zero of=/f bs=1M count=3; sleep 1000 & wait"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
 		"small": `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/f bs=1M count=1; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
 	} {
-		d.apply("{apiVersion: v1, kind: Pod, metadata: {name: " + name + "}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, volumes: [{name: v, emptyDir: {}}, {name: w, emptyDir: {sizeLimit: 2Mi}}, {name: m, configMap: {name: big}}], containers: [" + pod + "]}}")
+		d.apply(
+			"{apiVersion: v1, kind: Pod, metadata: {name: " + name + "}, spec: {restartPolicy: Never, " +
+				"terminationGracePeriodSeconds: 0, volumes: [{name: v, emptyDir: {}}, {name: w, emptyDir: {sizeLimit: 2Mi}}, " +
+				"{name: m, configMap: {name: big}}], containers: [" + pod + "]}}",
+		)
 	}
 	for name, want := range map[string]string{
 		"layer":   `Container c exceeded its local ephemeral storage limit "2Mi". `,
@@ -43,7 +48,9 @@ func TestEphemeralStorage(t *testing.T) {
 		t.Errorf("its trap has not counted: %+v", p.Status.ContainerStatuses[0].State)
 	}
 	d.podUntil("small", "runs within its limit", runs)
-	d.apply(`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, image: "busybox:1.36", resources: {requests: {ephemeral-storage: 1Ei}}}]}}`)
+	d.apply(
+		`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, image: "busybox:1.36", resources: {requests: {ephemeral-storage: 1Ei}}}]}}`,
+	)
 	d.podUntil("huge", "does not fit", func(p *corev1.Pod) bool {
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodScheduled && strings.Contains(c.Message, "ephemeral-storage") {

@@ -15,6 +15,7 @@ var hungUp = regexp.MustCompile(`(?m)^E\d{4} .* v2\.go:\d+\] .*(broken pipe|conn
 // TestExec runs commands in a running container: by kubectl over TLS (WebSocket, or SPDY where it is told to use that),
 // and by jobctl over the socket.
 func TestExec(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(sleeper("long", 1, 1000, ""))
 		pod := d.running("long", 1)[0].Name
@@ -45,7 +46,10 @@ func TestExec(t *testing.T) {
 						t.Errorf("%s: exit code %d, output %.100q, errors %.300q", c.what, code, out.String(), complaints)
 					}
 				}
-				cmd := onTerminal(t, program("exec", "-it", pod, "--", "sh", "-c", "'until stty size 2>/dev/null | grep .; do sleep 0.1; done; test -t 0 && exit 5'"))
+				cmd := onTerminal(
+					t,
+					program("exec", "-it", pod, "--", "sh", "-c", "'until stty size 2>/dev/null | grep .; do sleep 0.1; done; test -t 0 && exit 5'"),
+				)
 				out, _ := cmd.CombinedOutput()
 				if code := cmd.ProcessState.ExitCode(); code != 5 || !strings.Contains(string(out), "33 77") {
 					t.Errorf("with a terminal: exit code %d, %q", code, out)

@@ -13,10 +13,18 @@ import (
 
 // debugFieldCases are about containers that are added to a running pod.
 var debugFieldCases = []fieldCase{
-	{fields: "PodSpec.ephemeralContainers EphemeralContainer.targetContainerName EphemeralContainer.stdin EphemeralContainer.stdinOnce EphemeralContainer.tty", test: "TestDebug"},
-	{fields: "EphemeralContainer.name EphemeralContainer.image EphemeralContainer.imagePullPolicy EphemeralContainer.command EphemeralContainer.args EphemeralContainer.workingDir EphemeralContainer.env EphemeralContainer.envFrom " +
-		"EphemeralContainer.volumeMounts EphemeralContainer.volumeDevices EphemeralContainer.securityContext EphemeralContainer.terminationMessagePath EphemeralContainer.terminationMessagePolicy",
-		pod: "debugged", spec: `{hostUsers: true, volumes: [{name: v, emptyDir: {}}, ` + claimed("disk", `volumeMode: Block`) + `], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v}]}]}`, needs: loops,
+	{
+		fields: "PodSpec.ephemeralContainers EphemeralContainer.targetContainerName EphemeralContainer.stdin " +
+			"EphemeralContainer.stdinOnce EphemeralContainer.tty",
+		test: "TestDebug",
+	},
+	{fields: "EphemeralContainer.name EphemeralContainer.image EphemeralContainer.imagePullPolicy EphemeralContainer.command " +
+		"EphemeralContainer.args EphemeralContainer.workingDir EphemeralContainer.env EphemeralContainer.envFrom " +
+		"EphemeralContainer.volumeMounts EphemeralContainer.volumeDevices EphemeralContainer.securityContext " +
+		"EphemeralContainer.terminationMessagePath EphemeralContainer.terminationMessagePolicy",
+		pod: "debugged", spec: `{hostUsers: true, volumes: [{name: v, emptyDir: {}}, ` + claimed(
+			"disk", `volumeMode: Block`,
+		) + `], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v}]}]}`, needs: loops,
 		run: `touch /v/x`, check: func(t *testing.T, p *fieldPod) {
 			if err := p.debug(`[{name: debugger, image: "other:1", imagePullPolicy: Never, command: [sh, -c], args: ["cat /content; pwd; echo $A $color; ls /v; [ -b /dev/disk ] && echo disk; id -u; echo because >/tmp/why; echo logged; exit 3"],
 				workingDir: /work, env: [{name: A, value: a}], envFrom: [{configMapRef: {name: settings}}], volumeMounts: [{name: v, mountPath: /v}], volumeDevices: [{name: disk, devicePath: /dev/disk}],
@@ -34,10 +42,13 @@ var debugFieldCases = []fieldCase{
 				t.Errorf("it has ended as %+v", end)
 			}
 		}},
-	{fields: "EphemeralContainer.ports EphemeralContainer.resources EphemeralContainer.resizePolicy EphemeralContainer.restartPolicy EphemeralContainer.restartPolicyRules EphemeralContainer.livenessProbe EphemeralContainer.readinessProbe EphemeralContainer.startupProbe EphemeralContainer.lifecycle",
+	{fields: "EphemeralContainer.ports EphemeralContainer.resources EphemeralContainer.resizePolicy " +
+		"EphemeralContainer.restartPolicy EphemeralContainer.restartPolicyRules EphemeralContainer.livenessProbe " +
+		"EphemeralContainer.readinessProbe EphemeralContainer.startupProbe EphemeralContainer.lifecycle",
 		pod: "plain", spec: ofC(`image: "busybox:1.36"`), check: func(t *testing.T, p *fieldPod) {
 			for field, value := range map[string]string{
-				"ports": "[{containerPort: 80}]", "resources": "{limits: {cpu: 1}}", "resizePolicy": "[{resourceName: cpu, restartPolicy: NotRequired}]", "restartPolicy": "Always",
+				"ports": "[{containerPort: 80}]", "resources": "{limits: {cpu: 1}}",
+				"resizePolicy": "[{resourceName: cpu, restartPolicy: NotRequired}]", "restartPolicy": "Always",
 				"restartPolicyRules": "[{action: Restart, exitCodes: {operator: In, values: [1]}}]", "livenessProbe": "{exec: {command: [a]}}",
 				"readinessProbe": "{exec: {command: [a]}}", "startupProbe": "{exec: {command: [a]}}", "lifecycle": "{postStart: {exec: {command: [a]}}}",
 			} {

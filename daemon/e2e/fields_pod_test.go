@@ -49,8 +49,10 @@ var podFieldCases = []fieldCase{
 	{fields: "PodSpec.hostAliases HostAlias.ip HostAlias.hostnames", pod: "names", spec: `hostAliases: [{ip: 192.0.2.9, hostnames: [far, away]}]`,
 		run: `grep far /etc/hosts`, want: "192.0.2.9\tfar\taway"},
 	{fields: "PodDNSConfig.searches", pod: "names", spec: `dnsConfig: {searches: [example.org]}`, needs: bridge,
-		run: `grep search /etc/resolv.conf | cut -d ' ' -f 1-4; grep -o 'example.org' /etc/resolv.conf`, want: "search default.svc.cluster.local svc.cluster.local cluster.local\nexample.org"},
-	{fields: "PodDNSConfig.options PodDNSConfigOption.name PodDNSConfigOption.value", pod: "names", spec: `dnsConfig: {options: [{name: ndots, value: "2"}, {name: edns0}]}`, needs: bridge,
+		run:  `grep search /etc/resolv.conf | cut -d ' ' -f 1-4; grep -o 'example.org' /etc/resolv.conf`,
+		want: "search default.svc.cluster.local svc.cluster.local cluster.local\nexample.org"},
+	{fields: "PodDNSConfig.options PodDNSConfigOption.name PodDNSConfigOption.value", pod: "names",
+		spec: `dnsConfig: {options: [{name: ndots, value: "2"}, {name: edns0}]}`, needs: bridge,
 		run: `grep options /etc/resolv.conf`, want: "options ndots:2 edns0"},
 	{fields: "PodDNSConfig.nameservers", pod: "names", spec: `dnsConfig: {nameservers: [192.0.2.53, 192.0.2.54, 192.0.2.55]}`, needs: bridge,
 		run: `sed -n 's/nameserver //p' /etc/resolv.conf | tail -n +2`, want: "192.0.2.53\n192.0.2.54",
@@ -65,15 +67,23 @@ var podFieldCases = []fieldCase{
 
 	{fields: "PodSpec.serviceAccountName", pod: "robot", spec: `serviceAccountName: robot`, check: isRobot},
 	{fields: "PodSpec.serviceAccount", pod: "deprecated-robot", spec: `serviceAccount: robot`, check: isRobot},
-	{fields: "PodSpec.automountServiceAccountToken", pod: "no-token", spec: `automountServiceAccountToken: false`, run: `ls /var/run/secrets 2>/dev/null || echo none`, want: "none"},
+	{
+		fields: "PodSpec.automountServiceAccountToken", pod: "no-token", spec: `automountServiceAccountToken: false`,
+		run: `ls /var/run/secrets 2>/dev/null || echo none`, want: "none",
+	},
 	{fields: "PodSpec.imagePullSecrets LocalObjectReference.name", test: "TestImagePullSecrets"},
 	{fields: "PodSpec.runtimeClassName", test: "TestRuntimeClasses"},
 
 	{fields: "PodSpec.nodeSelector", test: "TestPodsThatNeverFitSaySo"},
-	{fields: "PodSpec.affinity Affinity.nodeAffinity NodeAffinity.requiredDuringSchedulingIgnoredDuringExecution NodeSelector.nodeSelectorTerms NodeSelectorTerm.matchFields", pod: "here",
-		spec: requires(`{matchExpressions: [{key: disk, operator: Exists}]}, {matchFields: [{key: metadata.name, operator: In, values: [NODENAME]}]}`), run: `echo here`, want: "here"},
+	{fields: "PodSpec.affinity Affinity.nodeAffinity NodeAffinity.requiredDuringSchedulingIgnoredDuringExecution " +
+		"NodeSelector.nodeSelectorTerms NodeSelectorTerm.matchFields", pod: "here",
+		spec: requires(
+			`{matchExpressions: [{key: disk, operator: Exists}]}, {matchFields: [{key: metadata.name, operator: In, values: [NODENAME]}]}`,
+		), run: `echo here`, want: "here"},
 	{fields: "NodeSelectorTerm.matchExpressions NodeSelectorRequirement.key NodeSelectorRequirement.operator NodeSelectorRequirement.values", pod: "nowhere",
-		spec: requires(`{matchExpressions: [{key: kubernetes.io/os, operator: NotIn, values: [linux]}]}, {matchFields: [{key: metadata.name, operator: In, values: [other]}]}`),
+		spec: requires(
+			`{matchExpressions: [{key: kubernetes.io/os, operator: NotIn, values: [linux]}]}, {matchFields: [{key: metadata.name, operator: In, values: [other]}]}`,
+		),
 		check: func(t *testing.T, p *fieldPod) {
 			p.waits("Unschedulable", "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. ")
 			p.says("FailedScheduling", "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. ")
@@ -87,15 +97,19 @@ var podFieldCases = []fieldCase{
 	{fields: "TopologySpreadConstraint.whenUnsatisfiable", pod: "preferences",
 		spec: `topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]`},
 	// The names put them behind the others: these are on the node by then.
-	{fields: "Affinity.podAffinity PodAffinity.requiredDuringSchedulingIgnoredDuringExecution PodAffinityTerm.labelSelector PodAffinityTerm.topologyKey PodAffinityTerm.namespaces", pod: "zz-affine",
+	{fields: "Affinity.podAffinity PodAffinity.requiredDuringSchedulingIgnoredDuringExecution PodAffinityTerm.labelSelector " +
+		"PodAffinityTerm.topologyKey PodAffinityTerm.namespaces", pod: "zz-affine",
 		spec:  `affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, namespaces: [default], labelSelector: {matchLabels: {pod: nobody}}}]}}`,
 		check: func(t *testing.T, p *fieldPod) { p.waits("Unschedulable", "node(s) didn't match pod affinity rules") }},
-	{fields: "Affinity.podAntiAffinity PodAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution PodAffinityTerm.namespaceSelector PodAffinityTerm.matchLabelKeys PodAffinityTerm.mismatchLabelKeys", pod: "zz-apart",
+	{fields: "Affinity.podAntiAffinity PodAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution " +
+		"PodAffinityTerm.namespaceSelector PodAffinityTerm.matchLabelKeys PodAffinityTerm.mismatchLabelKeys", pod: "zz-apart",
 		spec: `affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, namespaceSelector: {}, labelSelector: {}, mismatchLabelKeys: [pod]}]}}`,
 		check: func(t *testing.T, p *fieldPod) {
 			p.waits("Unschedulable", "node(s) didn't match pod anti-affinity rules")
 		}},
-	{fields: "PodSpec.topologySpreadConstraints TopologySpreadConstraint.maxSkew TopologySpreadConstraint.topologyKey TopologySpreadConstraint.labelSelector TopologySpreadConstraint.minDomains TopologySpreadConstraint.nodeAffinityPolicy TopologySpreadConstraint.nodeTaintsPolicy TopologySpreadConstraint.matchLabelKeys", pod: "zz-spread",
+	{fields: "PodSpec.topologySpreadConstraints TopologySpreadConstraint.maxSkew TopologySpreadConstraint.topologyKey " +
+		"TopologySpreadConstraint.labelSelector TopologySpreadConstraint.minDomains TopologySpreadConstraint.nodeAffinityPolicy " +
+		"TopologySpreadConstraint.nodeTaintsPolicy TopologySpreadConstraint.matchLabelKeys", pod: "zz-spread",
 		spec: `topologySpreadConstraints: [{maxSkew: 1, minDomains: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {}, matchLabelKeys: [pod], nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor}]`,
 		check: func(t *testing.T, p *fieldPod) {
 			p.waits("Unschedulable", "node(s) didn't match pod topology spread constraints")
@@ -116,7 +130,8 @@ var podFieldCases = []fieldCase{
 			p.patch(`{"spec": {"schedulingGates": null}}`)
 			p.until("runs", runs)
 		}},
-	{fields: "PodSpec.readinessGates PodReadinessGate.conditionType", pod: "ready", spec: `{restartPolicy: Always, readinessGates: [{conditionType: example.org/ready}]}`,
+	{fields: "PodSpec.readinessGates PodReadinessGate.conditionType", pod: "ready",
+		spec: `{restartPolicy: Always, readinessGates: [{conditionType: example.org/ready}]}`,
 		check: func(t *testing.T, p *fieldPod) {
 			p.until("is not ready, though its container is", func(pod *corev1.Pod) bool {
 				ready := podCondition(pod, corev1.PodReady)
@@ -143,13 +158,15 @@ func (p *fieldPod) waits(reason, words string) {
 	p.t.Helper()
 	p.until("says why it waits", func(pod *corev1.Pod) bool {
 		c := podCondition(pod, corev1.PodScheduled)
-		return pod.Status.Phase == corev1.PodPending && c != nil && c.Status == corev1.ConditionFalse && c.Reason == reason && strings.Contains(c.Message, words)
+		return pod.Status.Phase == corev1.PodPending && c != nil && c.Status == corev1.ConditionFalse && c.Reason == reason &&
+			strings.Contains(c.Message, words)
 	})
 }
 
 func (p *fieldPod) patch(patch string, subresource ...string) {
 	p.t.Helper()
-	if _, err := p.CoreV1().Pods("default").Patch(p.t.Context(), p.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...); err != nil {
+	if _, err := p.CoreV1().Pods("default").Patch(p.t.Context(), p.name, types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{}, subresource...); err != nil {
 		p.t.Fatal(err)
 	}
 }

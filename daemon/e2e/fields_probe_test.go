@@ -29,8 +29,12 @@ var probeFieldCases = []fieldCase{
 			p.ready("executes")
 			p.sh("executes", "ls /tmp/probed")
 		}},
-	{fields: "Probe.httpGet HTTPGetAction.path HTTPGetAction.port HTTPGetAction.host HTTPGetAction.scheme HTTPGetAction.httpHeaders HTTPHeader.name HTTPHeader.value", pod: "probes",
-		spec: probed("asks", `httpGet: {host: 127.0.0.1, port: HTTPSPORT, path: /probes/secret, scheme: HTTPS, httpHeaders: [{name: X-Probe, value: mine}, {name: Host, value: me.example}]}`),
+	{fields: "Probe.httpGet HTTPGetAction.path HTTPGetAction.port HTTPGetAction.host HTTPGetAction.scheme " +
+		"HTTPGetAction.httpHeaders HTTPHeader.name HTTPHeader.value", pod: "probes",
+		spec: probed(
+			"asks",
+			`httpGet: {host: 127.0.0.1, port: HTTPSPORT, path: /probes/secret, scheme: HTTPS, httpHeaders: [{name: X-Probe, value: mine}, {name: Host, value: me.example}]}`,
+		),
 		check: func(t *testing.T, p *fieldPod) {
 			p.ready("asks")
 			if r := p.request("/probes/secret"); r.TLS == nil || r.Header.Get("X-Probe") != "mine" || r.Host != "me.example" {
@@ -44,17 +48,24 @@ var probeFieldCases = []fieldCase{
 				t.Errorf("it was asked in %s", r.Proto)
 			}
 		}},
-	{fields: "Probe.tcpSocket TCPSocketAction.port TCPSocketAction.host", pod: "probes", spec: probed("connects", `tcpSocket: {host: 127.0.0.1, port: TCPPORT}`),
+	{fields: "Probe.tcpSocket TCPSocketAction.port TCPSocketAction.host", pod: "probes", spec: probed(
+		"connects", `tcpSocket: {host: 127.0.0.1, port: TCPPORT}`,
+	),
 		check: func(t *testing.T, p *fieldPod) {
 			p.ready("connects")
 			p.connected(p.world.tcp)
 		}},
-	{fields: "Probe.grpc GRPCAction.port GRPCAction.service", pod: "host-probes", spec: `{hostNetwork: true, ` + strings.TrimPrefix(probed("asks", `grpc: {port: GRPCPORT, service: healthy}`), "{"),
+	{fields: "Probe.grpc GRPCAction.port GRPCAction.service", pod: "host-probes", spec: `{hostNetwork: true, ` + strings.TrimPrefix(
+		probed("asks", `grpc: {port: GRPCPORT, service: healthy}`), "{",
+	),
 		check: func(t *testing.T, p *fieldPod) { p.ready("asks") }},
 	{fields: "GRPCAction.mode", pod: "host-probes", spec: probed("asks-secretly", `grpc: {port: GRPCTLSPORT, service: healthy, mode: TLS}`),
 		check: func(t *testing.T, p *fieldPod) { p.ready("asks-secretly") }},
 
-	{fields: "Container.startupProbe", pod: "probes", spec: of("starts", `startupProbe: {exec: {command: [ls, /tmp/started]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 10000}`),
+	{fields: "Container.startupProbe", pod: "probes", spec: of(
+		"starts",
+		`startupProbe: {exec: {command: [ls, /tmp/started]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 10000}`,
+	),
 		check: func(t *testing.T, p *fieldPod) {
 			p.says("Unhealthy", "Startup probe failed: ")
 			if s := p.status(p.until("is there", runs), "starts"); *s.Started || s.Ready {
@@ -88,21 +99,29 @@ var probeFieldCases = []fieldCase{
 		}},
 	{fields: "Probe.timeoutSeconds", pod: "probe-times", spec: of("hangs", `readinessProbe: {exec: {command: [sleep, "1000000"]}, timeoutSeconds: 1}`),
 		check: func(t *testing.T, p *fieldPod) { p.says("Unhealthy", "Readiness probe failed: command timed out") }},
-	{fields: "Probe.successThreshold", pod: "probe-times", spec: of("thorough", `readinessProbe: {exec: {command: [sh, -c, "echo x >>/tmp/probes"]}, periodSeconds: 1, timeoutSeconds: 60, successThreshold: 3}`),
+	{fields: "Probe.successThreshold", pod: "probe-times", spec: of(
+		"thorough",
+		`readinessProbe: {exec: {command: [sh, -c, "echo x >>/tmp/probes"]}, periodSeconds: 1, timeoutSeconds: 60, successThreshold: 3}`,
+	),
 		check: func(t *testing.T, p *fieldPod) {
 			p.ready("thorough")
 			if n, _ := strconv.Atoi(strings.TrimSpace(p.sh("thorough", "wc -l </tmp/probes"))); n < 3 {
 				t.Errorf("it is ready after %d successes", n)
 			}
 		}},
-	{fields: "Probe.initialDelaySeconds", pod: "probe-times", spec: of("late", `readinessProbe: {exec: {command: [touch, /tmp/probed]}, initialDelaySeconds: 3600, periodSeconds: 1}`),
+	{fields: "Probe.initialDelaySeconds", pod: "probe-times", spec: of(
+		"late", `readinessProbe: {exec: {command: [touch, /tmp/probed]}, initialDelaySeconds: 3600, periodSeconds: 1}`,
+	),
 		check: func(t *testing.T, p *fieldPod) {
 			p.ready("thorough") // has been probed several times
 			if got := p.sh("late", "ls /tmp"); got != "" {
 				t.Errorf("it was probed before its time")
 			}
 		}},
-	{fields: "Probe.periodSeconds", pod: "probe-times", spec: of("rare", `readinessProbe: {exec: {command: [sh, -c, "echo x >>/tmp/probes; false"]}, periodSeconds: 3600, timeoutSeconds: 60}`),
+	{fields: "Probe.periodSeconds", pod: "probe-times", spec: of(
+		"rare",
+		`readinessProbe: {exec: {command: [sh, -c, "echo x >>/tmp/probes; false"]}, periodSeconds: 3600, timeoutSeconds: 60}`,
+	),
 		check: func(t *testing.T, p *fieldPod) {
 			p.ready("thorough")
 			p.says("Unhealthy", "Readiness probe failed: command ")
@@ -111,17 +130,23 @@ var probeFieldCases = []fieldCase{
 			}
 		}},
 
-	{fields: "Container.lifecycle Lifecycle.postStart LifecycleHandler.exec", pod: "started-hooks", spec: hooked("c", "true", `postStart: {exec: {command: [sh, -c, echo post >/v/post]}}`),
+	{fields: "Container.lifecycle Lifecycle.postStart LifecycleHandler.exec", pod: "started-hooks", spec: hooked(
+		"c", "true", `postStart: {exec: {command: [sh, -c, echo post >/v/post]}}`,
+	),
 		check: func(t *testing.T, p *fieldPod) {
 			if got := p.written("post"); got != "post\n" {
 				t.Errorf("the hook has written %q", got)
 			}
 		}},
-	{fields: "LifecycleHandler.httpGet", pod: "started-hooks", spec: hooked("asks", "true", `postStart: {httpGet: {host: 127.0.0.1, port: HTTPPORT, path: /hooks/post}}`),
+	{fields: "LifecycleHandler.httpGet", pod: "started-hooks", spec: hooked(
+		"asks", "true", `postStart: {httpGet: {host: 127.0.0.1, port: HTTPPORT, path: /hooks/post}}`,
+	),
 		check: func(t *testing.T, p *fieldPod) { p.request("/hooks/post") }},
 	{fields: "LifecycleHandler.tcpSocket", pod: "started-hooks", spec: hooked("connects", "true", `postStart: {tcpSocket: {host: 127.0.0.1, port: HOOKPORT}}`),
 		check: func(t *testing.T, p *fieldPod) { p.connected(p.world.hook) }},
-	{fields: "Lifecycle.preStop", pod: "last-hooks", spec: hooked("c", "trap 'cat /v/pre >/v/told; exit 0' TERM", `preStop: {exec: {command: [sh, -c, echo pre >/v/pre]}}`),
+	{fields: "Lifecycle.preStop", pod: "last-hooks", spec: hooked(
+		"c", "trap 'cat /v/pre >/v/told; exit 0' TERM", `preStop: {exec: {command: [sh, -c, echo pre >/v/pre]}}`,
+	),
 		check: func(t *testing.T, p *fieldPod) {
 			p.endsWithHooks()
 			if got := p.written("told"); got != "pre\n" {
@@ -133,7 +158,9 @@ var probeFieldCases = []fieldCase{
 			p.endsWithHooks()
 			p.written("usr1")
 		}},
-	{fields: "LifecycleHandler.sleep SleepAction.seconds", pod: "last-hooks", spec: hooked("sleeps", "trap 'cat /proc/uptime >/v/slept; exit 0' TERM", `preStop: {sleep: {seconds: 2}}`),
+	{fields: "LifecycleHandler.sleep SleepAction.seconds", pod: "last-hooks", spec: hooked(
+		"sleeps", "trap 'cat /proc/uptime >/v/slept; exit 0' TERM", `preStop: {sleep: {seconds: 2}}`,
+	),
 		check: func(t *testing.T, p *fieldPod) {
 			p.endsWithHooks()
 			if told, before := uptime(t, filepath.Join(p.dir, "slept")), uptime(t, filepath.Join(p.dir, "before")); told < before+2 {

@@ -11,7 +11,8 @@ import (
 
 // securityFieldCases are about users and groups, and what a container may do.
 var securityFieldCases = []fieldCase{
-	{fields: "PodSpec.securityContext PodSecurityContext.runAsUser PodSecurityContext.runAsGroup PodSecurityContext.fsGroup PodSecurityContext.fsGroupChangePolicy PodSecurityContext.supplementalGroups",
+	{fields: "PodSpec.securityContext PodSecurityContext.runAsUser PodSecurityContext.runAsGroup PodSecurityContext.fsGroup " +
+		"PodSecurityContext.fsGroupChangePolicy PodSecurityContext.supplementalGroups",
 		test: "TestGroupsAndReadOnlyMounts"},
 	{fields: "PodSecurityContext.runAsNonRoot", spec: `securityContext: {runAsNonRoot: true}`,
 		check: func(t *testing.T, p *fieldPod) {
@@ -32,9 +33,14 @@ var securityFieldCases = []fieldCase{
 	{fields: "Sysctl.name", test: "TestTheNodeTakesOrRejectsPods"},
 	{fields: "PodSecurityContext.seccompProfile SeccompProfile.type SeccompProfile.localhostProfile", test: "TestSeccompProfilesOfOnesOwn"},
 	{fields: "SecurityContext.seccompProfile", test: "TestSeccompProfile"},
-	{fields: "PodSecurityContext.appArmorProfile SecurityContext.appArmorProfile AppArmorProfile.type AppArmorProfile.localhostProfile", test: "TestAppArmorProfile"},
+	{
+		fields: "PodSecurityContext.appArmorProfile SecurityContext.appArmorProfile AppArmorProfile.type AppArmorProfile.localhostProfile",
+		test:   "TestAppArmorProfile",
+	},
 	{fields: "PodSecurityContext.seLinuxOptions SELinuxOptions.level PodSecurityContext.seLinuxChangePolicy", pod: "labelled",
-		spec: `securityContext: {seLinuxOptions: {level: "s0:c1,c2"}, seLinuxChangePolicy: MountOption}`, check: func(t *testing.T, p *fieldPod) { p.labelled("c", ":s0:c1,c2") }},
+		spec: `securityContext: {seLinuxOptions: {level: "s0:c1,c2"}, seLinuxChangePolicy: MountOption}`, check: func(t *testing.T, p *fieldPod) {
+			p.labelled("c", ":s0:c1,c2")
+		}},
 	{fields: "SecurityContext.seLinuxOptions SELinuxOptions.user SELinuxOptions.role SELinuxOptions.type", pod: "labelled",
 		spec:  of("own", `securityContext: {seLinuxOptions: {user: system_u, role: system_r, type: container_t, level: "s0:c3"}}`),
 		check: func(t *testing.T, p *fieldPod) { p.labelled("own", "system_u:system_r:container_t:s0:c3") }},
@@ -47,15 +53,21 @@ var securityFieldCases = []fieldCase{
 	{fields: "SecurityContext.runAsNonRoot", spec: ofC(`securityContext: {runAsNonRoot: true, runAsUser: 0}`),
 		check: func(t *testing.T, p *fieldPod) { p.isNotConfigured("container's runAsUser breaks non-root policy") }},
 	{fields: "SecurityContext.capabilities Capabilities.add Capabilities.drop", pod: "contexts",
-		spec: of("able", `securityContext: {capabilities: {drop: [ALL], add: [NET_BIND_SERVICE]}}`), in: "able", run: `grep -E 'Cap(Prm|Eff|Bnd)' /proc/1/status | cut -f 2`,
+		spec: of(
+			"able", `securityContext: {capabilities: {drop: [ALL], add: [NET_BIND_SERVICE]}}`,
+		), in: "able", run: `grep -E 'Cap(Prm|Eff|Bnd)' /proc/1/status | cut -f 2`,
 		want: "0000000000000400\n0000000000000400\n0000000000000400"},
 	{fields: "SecurityContext.privileged", pod: "contexts",
-		spec: of("mighty", `securityContext: {privileged: true}`), in: "mighty", run: `grep Seccomp: /proc/1/status; mount -t tmpfs x /tmp && echo mounted; [ -w /proc/sys/kernel ] && echo writes`,
+		spec: of(
+			"mighty", `securityContext: {privileged: true}`,
+		), in: "mighty", run: `grep Seccomp: /proc/1/status; mount -t tmpfs x /tmp && echo mounted; [ -w /proc/sys/kernel ] && echo writes`,
 		want: "Seccomp:\t0\nmounted\nwrites"},
 	{fields: "SecurityContext.readOnlyRootFilesystem", pod: "contexts",
 		spec: of("read-only", `securityContext: {readOnlyRootFilesystem: true}`), in: "read-only", run: `touch /x`, want: "touch: /x: Read-only file system"},
 	{fields: "SecurityContext.allowPrivilegeEscalation", pod: "contexts",
-		spec: of("content", `securityContext: {allowPrivilegeEscalation: false}`), in: "content", run: `grep NoNewPrivs /proc/1/status`, want: "NoNewPrivs:\t1"},
+		spec: of(
+			"content", `securityContext: {allowPrivilegeEscalation: false}`,
+		), in: "content", run: `grep NoNewPrivs /proc/1/status`, want: "NoNewPrivs:\t1"},
 	{fields: "SecurityContext.procMount", pod: "unmasked", spec: `{hostUsers: false, containers: [{name: c, securityContext: {procMount: Unmasked}}, {name: masked}]}`, needs: users,
 		run: `grep -c ' /proc/' /proc/mounts`, want: "0",
 		check: func(t *testing.T, p *fieldPod) {

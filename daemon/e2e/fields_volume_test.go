@@ -78,7 +78,9 @@ var volumeFieldCases = []fieldCase{
 	{fields: "Volume.secret SecretVolumeSource.secretName", pod: "volumes",
 		spec: mounted("login", "secret: {secretName: login}"), run: `cat /login/user; grep ' /login ' /proc/mounts | cut -d ' ' -f 3`, want: "metmpfs"},
 	{fields: "SecretVolumeSource.items", pod: "volumes",
-		spec: mounted("some-login", "secret: {secretName: login, items: [{key: user, path: name}]}"), run: `ls /some-login; cat /some-login/name`, want: "name\nme"},
+		spec: mounted(
+			"some-login", "secret: {secretName: login, items: [{key: user, path: name}]}",
+		), run: `ls /some-login; cat /some-login/name`, want: "name\nme"},
 	{fields: "SecretVolumeSource.defaultMode", pod: "volumes",
 		spec: mounted("closed-login", "secret: {secretName: login, defaultMode: 0400}"), run: `stat -L -c %a /closed-login/user`, want: "400"},
 	{fields: "SecretVolumeSource.optional", pod: "volumes",
@@ -87,32 +89,50 @@ var volumeFieldCases = []fieldCase{
 		spec: mounted("owned-login", "secret: {secretName: login, defaultUser: 5}"), run: `stat -L -c %u /owned-login/user`, want: "5"},
 
 	{fields: "Volume.downwardAPI DownwardAPIVolumeSource.items DownwardAPIVolumeFile.path DownwardAPIVolumeFile.fieldRef", pod: "volumes",
-		spec: mounted("me", `downwardAPI: {items: [{path: deep/labels, fieldRef: {fieldPath: metadata.labels}}]}`), run: `cat /me/deep/labels`, want: `pod="volumes"`},
+		spec: mounted(
+			"me", `downwardAPI: {items: [{path: deep/labels, fieldRef: {fieldPath: metadata.labels}}]}`,
+		), run: `cat /me/deep/labels`, want: `pod="volumes"`},
 	{fields: "DownwardAPIVolumeFile.resourceFieldRef DownwardAPIVolumeFile.mode ResourceFieldSelector.containerName", pod: "volumes",
 		spec: `{volumes: [{name: mine, downwardAPI: {items: [{path: memory, mode: 0404, resourceFieldRef: {containerName: limited, resource: limits.memory}}]}}],
 			containers: [{name: c, volumeMounts: [{name: mine, mountPath: /mine}]}, {name: limited, resources: {limits: {memory: 64Mi}}}]}`,
 		run: `cat /mine/memory; stat -L -c ' %a' /mine/memory`, want: "67108864 404"},
 	{fields: "DownwardAPIVolumeSource.defaultMode", pod: "volumes",
-		spec: mounted("open-me", `downwardAPI: {defaultMode: 0606, items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}`), run: `stat -L -c %a /open-me/name`, want: "606"},
+		spec: mounted(
+			"open-me", `downwardAPI: {defaultMode: 0606, items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}`,
+		), run: `stat -L -c %a /open-me/name`, want: "606"},
 	{fields: "DownwardAPIVolumeSource.defaultUser DownwardAPIVolumeFile.user", pod: "volumes",
-		spec: mounted("owned-me", `downwardAPI: {defaultUser: 5, items: [{path: name, fieldRef: {fieldPath: metadata.name}}, {path: mine, user: 7, fieldRef: {fieldPath: metadata.name}}]}`),
-		run:  `cd /owned-me; stat -L -c %u mine name`, want: "7\n5"},
+		spec: mounted(
+			"owned-me",
+			`downwardAPI: {defaultUser: 5, items: [{path: name, fieldRef: {fieldPath: metadata.name}}, {path: mine, user: 7, fieldRef: {fieldPath: metadata.name}}]}`,
+		),
+		run: `cd /owned-me; stat -L -c %u mine name`, want: "7\n5"},
 
-	{fields: "Volume.projected ProjectedVolumeSource.sources VolumeProjection.configMap ConfigMapProjection.name VolumeProjection.secret SecretProjection.name VolumeProjection.downwardAPI DownwardAPIProjection.items", pod: "volumes",
-		spec: mounted("all", `projected: {sources: [{configMap: {name: settings}}, {secret: {name: login}}, {downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]}`),
-		run:  `cd /all; echo *; cat color user name`, want: "color name password shape user\nbluemevolumes"},
+	{fields: "Volume.projected ProjectedVolumeSource.sources VolumeProjection.configMap ConfigMapProjection.name " +
+		"VolumeProjection.secret SecretProjection.name VolumeProjection.downwardAPI DownwardAPIProjection.items", pod: "volumes",
+		spec: mounted(
+			"all",
+			`projected: {sources: [{configMap: {name: settings}}, {secret: {name: login}}, {downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]}`,
+		),
+		run: `cd /all; echo *; cat color user name`, want: "color name password shape user\nbluemevolumes"},
 	{fields: "ConfigMapProjection.items SecretProjection.items", pod: "volumes",
-		spec: mounted("few", `projected: {sources: [{configMap: {name: settings, items: [{key: color, path: colour}]}}, {secret: {name: login, items: [{key: user, path: login/name}]}}]}`),
-		run:  `cd /few; echo *; cat colour login/name`, want: "colour login\nblueme"},
+		spec: mounted(
+			"few",
+			`projected: {sources: [{configMap: {name: settings, items: [{key: color, path: colour}]}}, {secret: {name: login, items: [{key: user, path: login/name}]}}]}`,
+		),
+		run: `cd /few; echo *; cat colour login/name`, want: "colour login\nblueme"},
 	{fields: "ConfigMapProjection.optional SecretProjection.optional", pod: "volumes",
 		spec: mounted("none", `projected: {sources: [{configMap: {name: missing, optional: true}}, {secret: {name: missing, optional: true}}]}`),
 		run:  `ls /none; echo none`, want: "none"},
 	{fields: "ProjectedVolumeSource.defaultMode", pod: "volumes",
 		spec: mounted("shut", `projected: {defaultMode: 0400, sources: [{configMap: {name: settings}}]}`), run: `stat -L -c %a /shut/color`, want: "400"},
 	{fields: "ProjectedVolumeSource.defaultUser ServiceAccountTokenProjection.user", pod: "volumes",
-		spec: mounted("owned", `projected: {defaultUser: 5, sources: [{configMap: {name: settings}}, {serviceAccountToken: {path: token}}, {serviceAccountToken: {path: mine, user: 7}}]}`),
-		run:  `cd /owned; stat -L -c '%u %a' mine token color`, want: "7 600\n5 600\n5 644"},
-	{fields: "VolumeProjection.serviceAccountToken ServiceAccountTokenProjection.audience ServiceAccountTokenProjection.expirationSeconds ServiceAccountTokenProjection.path", pod: "volumes",
+		spec: mounted(
+			"owned",
+			`projected: {defaultUser: 5, sources: [{configMap: {name: settings}}, {serviceAccountToken: {path: token}}, {serviceAccountToken: {path: mine, user: 7}}]}`,
+		),
+		run: `cd /owned; stat -L -c '%u %a' mine token color`, want: "7 600\n5 600\n5 644"},
+	{fields: "VolumeProjection.serviceAccountToken ServiceAccountTokenProjection.audience " +
+		"ServiceAccountTokenProjection.expirationSeconds ServiceAccountTokenProjection.path", pod: "volumes",
 		spec: mounted("tokens", `projected: {sources: [{serviceAccountToken: {audience: vault, expirationSeconds: 1234, path: deep/token}}]}`),
 		check: func(t *testing.T, p *fieldPod) {
 			claims := claimsOf(t, p.sh("c", "cat /tokens/deep/token"))
@@ -121,7 +141,10 @@ var volumeFieldCases = []fieldCase{
 			}
 		}},
 	{fields: "VolumeProjection.clusterTrustBundle", spec: `volumes: [{name: v, projected: {sources: [{clusterTrustBundle: {name: a, path: a}}]}}]`},
-	{fields: "VolumeProjection.podCertificate", spec: `volumes: [{name: v, projected: {sources: [{podCertificate: {signerName: a/b, keyType: ED25519, credentialBundlePath: a}}]}}]`},
+	{
+		fields: "VolumeProjection.podCertificate",
+		spec:   `volumes: [{name: v, projected: {sources: [{podCertificate: {signerName: a/b, keyType: ED25519, credentialBundlePath: a}}]}}]`,
+	},
 
 	{fields: "VolumeMount.readOnly VolumeMount.recursiveReadOnly", test: "TestGroupsAndReadOnlyMounts"},
 	{fields: "VolumeMount.subPath", pod: "volumes",
@@ -140,8 +163,12 @@ var volumeFieldCases = []fieldCase{
 	{fields: "Volume.image ImageVolumeSource.reference", pod: "volumes",
 		spec: mounted("image", `image: {reference: "busybox:1.36"}`), run: `cmp /bin/busybox /image/bin/busybox && echo same`, want: "same"},
 	{fields: "ImageVolumeSource.pullPolicy", test: "TestImageVolumeThatCannotBeHad"},
-	{fields: "Volume.persistentVolumeClaim PersistentVolumeClaimVolumeSource.claimName PersistentVolumeClaimVolumeSource.readOnly", test: "TestWhatAPodSeesOfAClaim"},
-	{fields: "Volume.ephemeral EphemeralVolumeSource.volumeClaimTemplate PersistentVolumeClaimTemplate.spec PersistentVolumeClaimTemplate.metadata PersistentVolumeClaimSpec.accessModes PersistentVolumeClaimSpec.storageClassName",
+	{
+		fields: "Volume.persistentVolumeClaim PersistentVolumeClaimVolumeSource.claimName PersistentVolumeClaimVolumeSource.readOnly",
+		test:   "TestWhatAPodSeesOfAClaim",
+	},
+	{fields: "Volume.ephemeral EphemeralVolumeSource.volumeClaimTemplate PersistentVolumeClaimTemplate.spec " +
+		"PersistentVolumeClaimTemplate.metadata PersistentVolumeClaimSpec.accessModes PersistentVolumeClaimSpec.storageClassName",
 		pod: "claims", spec: ephemeral("scratch", `storageClassName: local`),
 		run: `echo x >/scratch/x; ls /scratch`, want: "x",
 		check: func(t *testing.T, p *fieldPod) {
@@ -151,10 +178,15 @@ var volumeFieldCases = []fieldCase{
 				t.Errorf("its claim is %+v, and the volume %+v", c, v)
 			}
 		}},
-	{fields: "Container.volumeDevices VolumeDevice.name VolumeDevice.devicePath PersistentVolumeClaimSpec.volumeMode PersistentVolumeClaimSpec.resources VolumeResourceRequirements.requests VolumeResourceRequirements.limits",
-		pod: "claims", spec: `{hostUsers: true, volumes: [` + claimed("disk", `volumeMode: Block`) + `], containers: [{name: c, volumeDevices: [{name: disk, devicePath: /dev/disk}]}]}`, needs: loops,
+	{fields: "Container.volumeDevices VolumeDevice.name VolumeDevice.devicePath PersistentVolumeClaimSpec.volumeMode " +
+		"PersistentVolumeClaimSpec.resources VolumeResourceRequirements.requests VolumeResourceRequirements.limits",
+		pod: "claims", spec: `{hostUsers: true, volumes: [` + claimed(
+			"disk", `volumeMode: Block`,
+		) + `], containers: [{name: c, volumeDevices: [{name: disk, devicePath: /dev/disk}]}]}`, needs: loops,
 		run: `[ -b /dev/disk ] && blockdev --getsize64 /dev/disk; echo words | dd of=/dev/disk conv=fsync 2>/dev/null && head -c 5 /dev/disk`, want: "1048576\nwords"},
-	{fields: "PersistentVolumeClaimSpec.selector", pod: "static-claims", spec: ephemeral("selected", `storageClassName: "", selector: {matchLabels: {tier: gold}}`),
+	{fields: "PersistentVolumeClaimSpec.selector", pod: "static-claims", spec: ephemeral(
+		"selected", `storageClassName: "", selector: {matchLabels: {tier: gold}}`,
+	),
 		run: `echo x >/selected/x`, check: func(t *testing.T, p *fieldPod) { p.isOn("selected", "golden") }},
 	{fields: "PersistentVolumeClaimSpec.volumeName", pod: "static-claims", spec: ephemeral("named", `storageClassName: "", volumeName: silver`),
 		run: `echo x >/named/x`, check: func(t *testing.T, p *fieldPod) { p.isOn("named", "silver") }},

@@ -45,6 +45,7 @@ func (d *daemon) gangWaits() {
 }
 
 func TestAGangStartsTogether(t *testing.T) {
+	t.Parallel()
 	needKubectl(t)
 	d := start(t, "--listen", freePort(t), "--allocatable", "cpu=3", "--network", "none")
 	d.apply(asking("blocker", "", "cpu: 1500m"))
@@ -62,7 +63,9 @@ func TestAGangStartsTogether(t *testing.T) {
 	if got := d.kubectl("get", "podgroups"); !strings.Contains(got, "Gang(3)") || !strings.Contains(got, "Unschedulable") {
 		t.Errorf("get podgroups:\n%s", got)
 	}
-	if got := d.kubectl("describe", "pods", "--show-events", "-l", "job-name=gang"); strings.Count(got, "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining") != 3 {
+	if got := d.kubectl("describe", "pods", "--show-events", "-l", "job-name=gang"); strings.Count(
+		got, "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining",
+	) != 3 {
 		t.Errorf("describe pods:\n%s", got)
 	}
 	d.kill() // those who wait still do in the next daemon
@@ -84,7 +87,8 @@ func TestAGangStartsTogether(t *testing.T) {
 		}
 	}
 	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled", patiently)
-	if got := d.kubectl("get", "events", "--field-selector", "involvedObject.name=gang"); !strings.Contains(got, "Created Workload gang-") || !strings.Contains(got, "Created PodGroup gang-") {
+	if got := d.kubectl("get", "events", "--field-selector", "involvedObject.name=gang"); !strings.Contains(got, "Created Workload gang-") ||
+		!strings.Contains(got, "Created PodGroup gang-") {
 		t.Errorf("events:\n%s", got)
 	}
 	d.kubectl("delete", "job", "gang")
@@ -92,13 +96,15 @@ func TestAGangStartsTogether(t *testing.T) {
 }
 
 func TestJobsBecomeGangsWhereThatIsSet(t *testing.T) {
+	t.Parallel()
 	needKubectl(t)
 	d := start(t, "--listen", freePort(t), "--allocatable", "cpu=3", "--network", "none", "--workload-with-job")
 	d.apply(asking("blocker", "", "cpu: 1500m"))
 	d.podUntil("blocker", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	d.apply(each(sleeper("gang", 3, 0, "completionMode: Indexed"), "cpu: 1"))
 	d.gangWaits()
-	if out, err := d.tryKubectl("patch", "job", "gang", "-p", `{"spec":{"parallelism":2}}`); err == nil || !strings.Contains(out, "field is immutable while all pods of the Job are scheduled as a gang") {
+	if out, err := d.tryKubectl("patch", "job", "gang", "-p", `{"spec":{"parallelism":2}}`); err == nil ||
+		!strings.Contains(out, "field is immutable while all pods of the Job are scheduled as a gang") {
 		t.Errorf("another size: %v\n%s", err, out)
 	}
 	d.apply(each(sleeper("plain", 1, 0, ""), "cpu: 1"))

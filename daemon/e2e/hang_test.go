@@ -86,6 +86,7 @@ func (d *daemon) noProcess(mark, why string) {
 
 // TestStartsThatHang has more pods hang in the OCI runtime than are worked on at a time. Other pods go on.
 func TestStartsThatHang(t *testing.T) {
+	t.Parallel()
 	eachHanging(t, "run", func(t *testing.T, d *daemon, mark string) {
 		const n = 40
 		var all strings.Builder
@@ -133,6 +134,7 @@ func TestStartsThatHang(t *testing.T) {
 
 // TestRuntimeRequestTimeout lets the OCI runtime take longer than it may.
 func TestRuntimeRequestTimeout(t *testing.T) {
+	t.Parallel()
 	eachHanging(t, "run", func(t *testing.T, d *daemon, mark string) {
 		d.apply(hangingPod("late", ""))
 		p := d.podUntil("late", "has failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
@@ -146,6 +148,7 @@ func TestRuntimeRequestTimeout(t *testing.T) {
 
 // TestExecThatHangs has the OCI runtime hang at a probe and at a client's command: neither leaves anything behind.
 func TestExecThatHangs(t *testing.T) {
+	t.Parallel()
 	eachHanging(t, "exec", func(t *testing.T, d *daemon, mark string) {
 		d.apply(hangingPod("probed", `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 1}`))
 		d.eventually("the probe times out again and again", func() error {
@@ -189,5 +192,5 @@ func TestExecThatHangs(t *testing.T) {
 		_ = client.Process.Kill()
 		_ = client.Wait()
 		d.noProcess(mark, "of a client that is gone")
-	})
+	}, "--runtime-request-timeout", "5s")
 }

@@ -15,6 +15,7 @@ import (
 
 // TestHostileOutput runs containers that misbehave in what they write and how they end.
 func TestHostileOutput(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		job := func(name, command string) string {
 			return strings.Replace(sleeper(name, 1, 0, "backoffLimit: 0"), `[sleep, "0"]`, fmt.Sprintf("[sh, -c, %q]", command), 1)
@@ -59,6 +60,7 @@ func TestHostileOutput(t *testing.T) {
 
 // TestHostilePods runs pods that take all they can get.
 func TestHostilePods(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--pids-limit", "64", "--container-log-max-size", "1Mi", "--container-log-max-files", "2")
 	pod := func(name, command, mounts, volumes, more string) string {
 		return fmt.Sprintf(`
@@ -81,7 +83,10 @@ spec:
 		pod("socket", "true", "{name: v, mountPath: /jobd.sock}", "{name: v, hostPath: {path: "+d.socket()+", type: Socket}}", "") +
 		pod("below", "true", "{name: v, mountPath: /v}", "{name: v, hostPath: {path: "+d.root+"/new/dir, type: DirectoryOrCreate}}", "")
 	for i, path := range over {
-		manifest += pod(fmt.Sprintf("over-%d", i), "exec 2>&1; echo mine >"+path+"/file && cat "+path+"/file", "{name: v, mountPath: "+path+"}", "{name: v, emptyDir: {}}", "")
+		manifest += pod(
+			fmt.Sprintf("over-%d", i), "exec 2>&1; echo mine >"+path+"/file && cat "+path+"/file",
+			"{name: v, mountPath: "+path+"}", "{name: v, emptyDir: {}}", "",
+		)
 	}
 	d.apply(manifest)
 
@@ -118,7 +123,8 @@ spec:
 	for _, name := range []string{"socket", "below"} {
 		t.Run("hostPath of what is jobd's: "+name, func(t *testing.T) {
 			d.eventually("it is refused", func() error {
-				if events := d.jobctl("events", "--for", "pod/"+name); !strings.Contains(events, "FailedMount") || !strings.Contains(events, "belongs to jobd itself") {
+				if events := d.jobctl("events", "--for", "pod/"+name); !strings.Contains(events, "FailedMount") ||
+					!strings.Contains(events, "belongs to jobd itself") {
 					return fmt.Errorf("events:\n%s", events)
 				}
 				return nil

@@ -109,7 +109,8 @@ spec:
 		}
 	}
 	waits := d.podUntil("too-much", "says why it waits", func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && len(p.Status.Conditions) > 0 })
-	if c := waits.Status.Conditions[0]; c.Reason != corev1.PodReasonUnschedulable || !strings.HasPrefix(c.Message, "0/1 nodes are available: 1 Insufficient hugepages-2Mi.") {
+	if c := waits.Status.Conditions[0]; c.Reason != corev1.PodReasonUnschedulable ||
+		!strings.HasPrefix(c.Message, "0/1 nodes are available: 1 Insufficient hugepages-2Mi.") {
 		t.Errorf("the one that asks for too much: %+v", c)
 	}
 }

@@ -39,7 +39,10 @@ func noise(size int) string {
 }
 
 func onePod(name, image, command string) string {
-	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [{name: c, image: %q, command: [sh, -c, %q]}]}}`, name, image, command)
+	return fmt.Sprintf(
+		`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [{name: c, image: %q, command: [sh, -c, %q]}]}}`,
+		name, image, command,
+	)
 }
 
 func succeeded(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded }
@@ -47,6 +50,7 @@ func runs(p *corev1.Pod) bool      { return p.Status.Phase == corev1.PodRunning 
 
 // An image that no pod uses is removed after its time; one that a pod runs, or that was imported by hand, stays.
 func TestImagesGoByAge(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	r := registry.Start(t, registry.Options{})
 	used, _ := r.Push(t, busyboxWith(t, "used"), "used:1")
@@ -63,7 +67,8 @@ func TestImagesGoByAge(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if shown := fmt.Sprint(list.Items[0].Status.Images); strings.Contains(shown, idle) || !strings.Contains(shown, used) || !strings.Contains(shown, "busybox:1.36") {
+		if shown := fmt.Sprint(list.Items[0].Status.Images); strings.Contains(shown, idle) || !strings.Contains(shown, used) ||
+			!strings.Contains(shown, "busybox:1.36") {
 			return fmt.Errorf("the Node has %s", shown)
 		}
 		return nil
@@ -112,6 +117,7 @@ func fill(t *testing.T, dir string, leave int) {
 
 // A pod whose image does not fit on the disk gets it once unused images are gone.
 func TestImagesGoWhenTheDiskIsFull(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	r := registry.Start(t, registry.Options{})
 	old, _ := r.Push(t, busyboxWith(t, "old"+noise(20<<20)), "old:1")

@@ -48,6 +48,7 @@ func mountsBelow(t *testing.T, dir string) (out []string) {
 // A pod mounts an image (KEP-4639), which is pulled for it, shown to it for reading only, and kept for as long as the pod
 // exists, whatever becomes of the daemon.
 func TestImageVolume(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	r := registry.Start(t, registry.Options{})
 	data, _ := r.Push(t, dataImage(t), "data:1")
@@ -122,6 +123,7 @@ spec:
 
 // The container waits for the image of a volume as for its own.
 func TestImageVolumeThatCannotBeHad(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	r := registry.Start(t, registry.Options{})
 	data, _ := r.Push(t, dataImage(t), "data:1")
@@ -220,6 +222,7 @@ volumes: [{name: v, nfs: %s}]}}`, name, command, nfs))
 
 // The mode of an emptyDir, and options of a mount.
 func TestModeOfAnEmptyDir(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(`
 apiVersion: v1

@@ -17,6 +17,7 @@ import (
 )
 
 func TestPi(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.importImage(images.Perl("docker.io/library/perl:5.34.0"))
 	d.apply(`
@@ -46,6 +47,7 @@ spec:
 }
 
 func TestIndexedJobRunsEachIndexOnce(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	dir := t.TempDir()
 	d.apply(fmt.Sprintf(`
@@ -99,6 +101,7 @@ spec:
 }
 
 func TestNeverMakesANewPodForEachFailure(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--pod-backoff-base", "1s")
 	d.apply(twiceThenFine("never", "Never", t.TempDir()))
 	job := d.complete("never")
@@ -113,6 +116,7 @@ func TestNeverMakesANewPodForEachFailure(t *testing.T) {
 }
 
 func TestOnFailureRestartsInPlace(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(twiceThenFine("onfailure", "OnFailure", t.TempDir()))
 	job := d.complete("onfailure")
@@ -153,6 +157,7 @@ spec:
 }
 
 func TestSuspendAndResume(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(sleeper("pause", 2, 600, ""))
 	d.running("pause", 2)
@@ -172,6 +177,7 @@ func TestSuspendAndResume(t *testing.T) {
 }
 
 func TestDeadlineEndsThePods(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(sleeper("late", 1, 600, "activeDeadlineSeconds: 1"))
 	if job := d.failed("late", batchv1.JobReasonDeadlineExceeded); job.Status.Active != 0 || job.Status.Failed != 1 {
@@ -181,6 +187,7 @@ func TestDeadlineEndsThePods(t *testing.T) {
 }
 
 func TestTTLZeroRemovesJobAndPods(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(sleeper("brief", 1, 0, "ttlSecondsAfterFinished: 0"))
 	d.eventually("the Job is gone", func() error {
@@ -196,6 +203,7 @@ func TestTTLZeroRemovesJobAndPods(t *testing.T) {
 }
 
 func TestDeleteTakesThePodsAlong(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(sleeper("gone", 2, 600, ""))
 	d.running("gone", 2)
@@ -209,6 +217,7 @@ func TestDeleteTakesThePodsAlong(t *testing.T) {
 }
 
 func TestOrphanLeavesThePods(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(sleeper("old", 2, 600, ""))
 	d.running("old", 2)
@@ -222,6 +231,7 @@ func TestOrphanLeavesThePods(t *testing.T) {
 }
 
 func TestErrorsThatAPersonCanActOn(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	t.Run("an unknown field is named", func(t *testing.T) {
 		refused(t, d, strings.Replace(sleeper("bad", 1, 0, ""), "completions:", "compleitons:", 1), `unknown field "spec.compleitons"`)
@@ -233,7 +243,7 @@ func TestErrorsThatAPersonCanActOn(t *testing.T) {
 		refused(t, d, "{apiVersion: batch/v1, kind: Job, metadata: {name: bad}, spec: {}}", "spec.template.spec.containers: Required value")
 	})
 	t.Run("an image that does not exist shows in the pod and its events", func(t *testing.T) {
-		d.apply(strings.Replace(sleeper("no-image", 1, 0, ""), "busybox:1.36", "127.0.0.1:9/nothing:1", 1))
+		d.apply(jobManifest{name: "no-image", container: `image: "127.0.0.1:9/nothing:1"`}.String())
 		d.eventually("the pod says ErrImagePull", func() error {
 			for _, p := range d.pods("no-image") {
 				if s := p.Status.ContainerStatuses; len(s) == 1 && s[0].State.Waiting != nil && strings.HasSuffix(s[0].State.Waiting.Reason, "ImagePull") ||
@@ -248,7 +258,7 @@ func TestErrorsThatAPersonCanActOn(t *testing.T) {
 		}
 	})
 	t.Run("a command that does not exist shows as StartError", func(t *testing.T) {
-		d.apply(strings.Replace(sleeper("no-command", 1, 0, "backoffLimit: 0"), "[sleep,", "[no-such-command,", 1))
+		d.apply(jobManifest{name: "no-command", spec: "backoffLimit: 0", program: []string{"no-such-command"}}.String())
 		d.failed("no-command", batchv1.JobReasonBackoffLimitExceeded)
 		end := d.pods("no-command")[0].Status.ContainerStatuses[0].State.Terminated
 		if end.Reason != "StartError" || end.ExitCode != 128 || !strings.Contains(end.Message, "no-such-command") {

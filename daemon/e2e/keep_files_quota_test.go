@@ -12,6 +12,7 @@ import (
 
 // TestQuotaOfFilesThatAreKept: under a quota, what ended pods keep is what they have requested, and it counts until it goes.
 func TestQuotaOfFilesThatAreKept(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--network", "none")
 	d.apply(`
 apiVersion: v1
@@ -33,9 +34,11 @@ spec: {hard: {requests.ephemeral-storage: 50Mi}}
 		})
 	}
 	keeping := func(name, script, request string) {
-		d.apply(strings.NewReplacer("  template:\n", "  template:\n    metadata: {annotations: {jobd.dev/keep-files: 168h}}\n",
-			"{name: c,", "{name: c, resources: {requests: {ephemeral-storage: "+request+"}}, volumeMounts: [{name: e, mountPath: /e}],").
-			Replace(jobOf(name, script, "      volumes: [{name: e, emptyDir: {}}]\n")))
+		d.apply(jobManifest{
+			name: name, spec: "backoffLimit: 0", podMetadata: "annotations: {jobd.dev/keep-files: 168h}", pod: "volumes: [{name: e, emptyDir: {}}]",
+			container: "resources: {requests: {ephemeral-storage: " + request + "}}, volumeMounts: [{name: e, mountPath: /e}]",
+			program:   []string{"sh", "-c", script},
+		}.String())
 		d.complete(name)
 	}
 	gone := func(job string) {
@@ -46,16 +49,18 @@ spec: {hard: {requests.ephemeral-storage: 50Mi}}
 			if err == nil || !strings.Contains(out, "are gone") {
 				return fmt.Errorf("it keeps them: %v, %s", err, out)
 			}
-			if said := d.jobctl("get", "events", "--field-selector", "reason=FilesNotKept,involvedObject.name="+pod); !strings.Contains(said, "of ephemeral-storage") {
+			if said := d.jobctl(
+				"get", "events", "--field-selector", "reason=FilesNotKept,involvedObject.name="+pod,
+			); !strings.Contains(said, "of ephemeral-storage") {
 				return fmt.Errorf("nobody was told: %s", said)
 			}
 			return nil
 		})
 	}
-	const large = "dd if=/dev/zero of=/f bs=1M count=40 2>/dev/null"
-	keeping("root", large, "1Mi")
+	large := func(file string) string { return "dd if=/dev/zero of=" + file + " bs=1M count=40 2>/dev/null" }
+	keeping("root", large("/f"), "1Mi")
 	gone("root")
-	keeping("volume", strings.Replace(large, "/f", "/e/f", 1), "1Mi")
+	keeping("volume", large("/e/f"), "1Mi")
 	gone("volume")
 	used("0")
 
@@ -70,9 +75,13 @@ spec: {hard: {requests.ephemeral-storage: 50Mi}}
 		t.Error(out)
 	}
 	d.complete("more") // it requests none
-	d.apply(strings.Replace(jobOf("waits", "true"), "{name: c,", "{name: c, resources: {requests: {ephemeral-storage: 30Mi}},", 1))
+	d.apply(jobManifest{
+		name: "waits", spec: "backoffLimit: 0", container: "resources: {requests: {ephemeral-storage: 30Mi}}", program: []string{"true"},
+	}.String())
 	d.eventually("another pod is refused", func() error {
-		if said := d.jobctl("get", "events"); !strings.Contains(said, "exceeded quota: files, requested: requests.ephemeral-storage=30Mi, used: requests.ephemeral-storage=30Mi") {
+		if said := d.jobctl("get", "events"); !strings.Contains(
+			said, "exceeded quota: files, requested: requests.ephemeral-storage=30Mi, used: requests.ephemeral-storage=30Mi",
+		) {
 			return fmt.Errorf("%s", said)
 		}
 		return nil

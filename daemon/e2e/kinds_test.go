@@ -12,6 +12,7 @@ import (
 // TestKubectlOnKinds uses the kinds other than Jobs and pods as a person would, and one namespace from its beginning to
 // its end.
 func TestKubectlOnKinds(t *testing.T) {
+	t.Parallel()
 	kubectl := needKubectl(t)
 	d := start(t, "--listen", freePort(t))
 	home := t.TempDir()

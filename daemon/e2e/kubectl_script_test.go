@@ -22,15 +22,18 @@ func TestKubectlScript(t *testing.T) {
 	needContainers(t)
 	tools := t.TempDir()
 	// The output is that of one version of kubectl.
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2", "-o", tools+"/kubectl", "github.com/jobd/jobd/testdata/kubectl")
+	build := exec.Command(
+		"go", "build", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2", "-o", tools+"/kubectl",
+		"github.com/jobd/jobd/testdata/kubectl",
+	)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build kubectl: %v\n%s", err, out)
 	}
-	playScripts(t, tools, "*")
+	playScripts(t, tools, kubectlPrints, "*")
 }
 
 // TestJobctlIsKubectl runs those transcripts again whose commands jobctl has changed or added to, with jobctl for
-// kubectl: what they print is the same.
+// kubectl: what they print is the same, or what a transcript says that jobctl prints.
 func TestJobctlIsKubectl(t *testing.T) {
 	needContainers(t)
 	tools := t.TempDir()
@@ -46,11 +49,11 @@ exec %s --kubeconfig "$KUBECONFIG" "$@"
 	if err := os.WriteFile(filepath.Join(tools, "kubectl"), []byte(wrapper), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	playScripts(t, tools, "apply", "container", "cronjob", "delete", "job")
+	playScripts(t, tools, jobctlPrints, "apply", "container", "cronjob", "delete", "job")
 }
 
 // playScripts runs transcripts with the kubectl in a directory.
-func playScripts(t *testing.T, tools string, names ...string) {
+func playScripts(t *testing.T, tools string, prints printer, names ...string) {
 	// first prints that many lines of a command, which need not end by itself.
 	if err := os.WriteFile(filepath.Join(tools, "first"), []byte(`#!/bin/sh
 n=$1 lines=$(mktemp -u) && shift && mkfifo "$lines" || exit
@@ -87,7 +90,7 @@ wait
 				if err := os.WriteFile(config, admin, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				s := &script{dir: home, node: nodeName, env: append(os.Environ(),
+				s := &script{dir: home, node: nodeName, prints: prints, env: append(os.Environ(),
 					"PATH="+tools+":"+os.Getenv("PATH"), "HOME="+home, "TMPDIR="+home, "KUBECONFIG="+config, "KUBECACHEDIR="+cache,
 					"NO_PROXY=127.0.0.1", "NODE="+nodeName, "JOBD_SOCKET="+d.socket(),
 				)}
@@ -110,17 +113,30 @@ func node(d *daemon) string {
 // script runs the commands of one transcript.
 type script struct {
 	dir, node string
+	prints    printer
 	env       []string
 }
 
-// step is a command of a transcript, the comment before it, and what it prints.
+// printer is the program whose output is looked at: the place in step.output.
+type printer int
+
+const (
+	kubectlPrints printer = iota
+	jobctlPrints
+)
+
+// jobctlLine begins what jobctl prints where kubectl prints something else.
+const jobctlLine = "--- jobctl"
+
+// step is a command of a transcript, the comment before it, and what kubectl and jobctl print.
 type step struct {
-	comment, command, output string
+	comment, command string
+	output           [2]string
 }
 
 // play runs a transcript. A line that begins with "$ " is a command for the shell, lines that begin with "> " after it
 // continue it, lines that begin with "## " before it are a comment, and the rest is the output, with [n] for an exit
-// code. With -update the output is written to the file, to be checked against what a cluster prints.
+// code; after the line "--- jobctl" it is that of jobctl. With -update the output is written to the file, to be checked against what a cluster prints.
 func (s *script) play(t *testing.T, file string) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -130,14 +146,18 @@ func (s *script) play(t *testing.T, file string) {
 	for i := range steps {
 		step := &steps[i]
 		got := s.do(step.command)
-		if got == step.output {
+		wanted := &step.output[s.prints]
+		if got == *wanted {
 			continue
 		}
 		same = false
 		if !*update {
-			t.Errorf("%s$ %s\n--- printed:\n%s\n--- wanted:\n%s", step.comment, step.command, got, step.output)
+			t.Errorf("%s$ %s\n--- printed:\n%s\n--- wanted:\n%s", step.comment, step.command, got, *wanted)
 		}
-		step.output = got
+		if s.prints == kubectlPrints && step.output[jobctlPrints] == *wanted {
+			step.output[jobctlPrints] = got
+		}
+		*wanted = got
 	}
 	if *update && !same {
 		if err := os.WriteFile(file, []byte(format(steps)), 0o644); err != nil {
@@ -148,6 +168,7 @@ func (s *script) play(t *testing.T, file string) {
 
 func parse(text string) (steps []step) {
 	var comment strings.Builder
+	var prints printer
 	last := func() *step { return &steps[len(steps)-1] }
 	for line := range strings.Lines(text) {
 		switch {
@@ -156,14 +177,21 @@ func parse(text string) (steps []step) {
 		case strings.HasPrefix(line, "$ "):
 			steps = append(steps, step{comment: comment.String(), command: strings.TrimSuffix(line[2:], "\n")})
 			comment.Reset()
-		case strings.HasPrefix(line, "> ") && last().output == "":
+			prints = kubectlPrints
+		case strings.HasPrefix(line, "> ") && last().output[kubectlPrints] == "":
 			last().command += "\n" + strings.TrimSuffix(line[2:], "\n")
+		case line == jobctlLine+"\n":
+			prints = jobctlPrints
 		case len(steps) > 0:
-			last().output += line
+			last().output[prints] += line
 		}
 	}
 	for i := range steps {
-		steps[i].output = strings.TrimSpace(steps[i].output)
+		of := &steps[i].output
+		of[kubectlPrints], of[jobctlPrints] = strings.TrimSpace(of[kubectlPrints]), strings.TrimSpace(of[jobctlPrints])
+		if of[jobctlPrints] == "" {
+			of[jobctlPrints] = of[kubectlPrints]
+		}
 	}
 	return steps
 }
@@ -175,8 +203,11 @@ func format(steps []step) string {
 			out.WriteString("\n")
 		}
 		fmt.Fprintf(&out, "%s$ %s\n", s.comment, strings.ReplaceAll(s.command, "\n", "\n> "))
-		if s.output != "" {
-			out.WriteString(s.output + "\n")
+		if s.output[kubectlPrints] != "" {
+			out.WriteString(s.output[kubectlPrints] + "\n")
+		}
+		if s.output[jobctlPrints] != s.output[kubectlPrints] {
+			out.WriteString(jobctlLine + "\n" + s.output[jobctlPrints] + "\n")
 		}
 	}
 	return out.String()
@@ -222,7 +253,10 @@ var varying = []struct {
 	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), "IP"},
 	{regexp.MustCompile(`\b(\d+):3\d{4}/(TCP|UDP)\b`), "$1:NODEPORT/$2"},
 	// What runc says, in crun's words.
-	{regexp.MustCompile(`exec failed: unable to start container process: exec: "(\w+)": executable file not found in \$PATH`), "executable file `$1` not found in $$PATH: No such file or directory"},
+	{
+		regexp.MustCompile(`exec failed: unable to start container process: exec: "(\w+)": executable file not found in \$PATH`),
+		"executable file `$1` not found in $$PATH: No such file or directory",
+	},
 	// The letters of generated names have no vowels.
 	{regexp.MustCompile(`\b([a-z][a-z0-9-]*)-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "$1-RANDOM"},
 	{regexp.MustCompile(`\.[0-9a-f]{16}\b`), ".HEX"},

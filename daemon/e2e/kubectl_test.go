@@ -14,6 +14,7 @@ import (
 
 // TestKubectl drives jobd with the machine's own kubectl and the kubeconfig that jobd wrote.
 func TestKubectl(t *testing.T) {
+	t.Parallel()
 	kubectl := needKubectl(t)
 	d := start(t, "--listen", freePort(t))
 	kubeconfig := filepath.Join(d.root, "kubeconfig")
@@ -54,7 +55,9 @@ func TestKubectl(t *testing.T) {
 	if got := run("", "describe", "job/hello"); !strings.Contains(got, "1 Succeeded") {
 		t.Errorf("describe:\n%s", got)
 	}
-	if got := run("", "get", "pods", "--selector=batch.kubernetes.io/job-name=hello", "--output=jsonpath={.items[*].metadata.name}"); !strings.HasPrefix(got, "hello-") {
+	if got := run(
+		"", "get", "pods", "--selector=batch.kubernetes.io/job-name=hello", "--output=jsonpath={.items[*].metadata.name}",
+	); !strings.HasPrefix(got, "hello-") {
 		t.Errorf("pods: %q", got)
 	}
 	run("", "delete", "job/hello", "--wait=true")

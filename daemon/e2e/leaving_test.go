@@ -74,7 +74,10 @@ func (d *daemon) upgrade(config *rest.Config, path, protocol string) (*net.TCPCo
 	d.t.Helper()
 	raw, conn := d.dial(config)
 	r, _ := http.NewRequest(http.MethodPost, config.Host+path, nil)
-	r.Header = http.Header{"Authorization": {"Bearer " + config.BearerToken}, "Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": {protocol}}
+	r.Header = http.Header{
+		"Authorization": {"Bearer " + config.BearerToken}, "Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"},
+		"X-Stream-Protocol-Version": {protocol},
+	}
 	if err := r.Write(conn); err != nil {
 		d.t.Fatal(err)
 	}
@@ -94,7 +97,10 @@ func (d *daemon) webSocket(config *rest.Config, path, protocol string) (*net.TCP
 	d.t.Helper()
 	raw, conn := d.dial(config)
 	// An API server takes each frame for a message.
-	dialer := websocket.Dialer{WriteBufferSize: 64 << 10, Subprotocols: []string{protocol}, NetDialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
+	dialer := websocket.Dialer{
+		WriteBufferSize: 64 << 10, Subprotocols: []string{protocol},
+		NetDialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+	}
 	socket, answer, err := dialer.Dial("wss"+strings.TrimPrefix(config.Host, "https")+path, http.Header{"Authorization": {"Bearer " + config.BearerToken}})
 	if err != nil {
 		d.t.Fatal(err, answer)
@@ -195,7 +201,11 @@ func TestClientsLeave(t *testing.T) {
 		var once strings.Builder
 		for _, transport := range transports {
 			for way := range ways {
-				fmt.Fprintf(&once, "  - {name: %s, image: \"busybox:1.36\", stdin: true, stdinOnce: true, command: [sh, -c, \"sleep 1; wc -c >/dev/termination-log\"]}\n", onceName(transport, way))
+				fmt.Fprintf(
+					&once,
+					"  - {name: %s, image: \"busybox:1.36\", stdin: true, stdinOnce: true, command: [sh, -c, \"sleep 1; wc -c >/dev/termination-log\"]}\n",
+					onceName(transport, way),
+				)
 			}
 		}
 		d.apply(`
@@ -273,7 +283,11 @@ spec:
 			says(t, "c", fmt.Sprintf("/tmp/%d", id), "end\n")
 		})
 		each("exec with a terminal", func(t *testing.T, transport string, id int, leave func(*visitor)) {
-			v := exec(t, transport, true, fmt.Sprintf("trap 'echo hung up >>/tmp/%d; exit' HUP; echo ready; read x; echo $x >/tmp/%[1]d; while :; do sleep 0.1; done", id))
+			v := exec(
+				t, transport, true,
+				// A trap may come before what the shell does with what it has read.
+				fmt.Sprintf("trap hup=1 HUP; echo ready; read x; echo $x >/tmp/%d; until [ \"$hup\" ]; do sleep 0.1; done; echo hung up >>/tmp/%[1]d", id),
+			)
 			v.hears(t, "ready")
 			_, _ = io.WriteString(v.input, "typed\n")
 			leave(v)
@@ -427,7 +441,10 @@ func (d *daemon) putFilesAndLeave(config *rest.Config, pod string, says func(t *
 		content := strings.Repeat("0123456789abcde\n", 1<<15) + name
 		var archive bytes.Buffer
 		pack := tar.NewWriter(&archive)
-		if err := errors.Join(pack.WriteHeader(&tar.Header{Name: ".", Mode: 0o600, Size: int64(len(content))}), second(pack.Write([]byte(content))), pack.Close()); err != nil {
+		if err := errors.Join(
+			pack.WriteHeader(&tar.Header{Name: ".", Mode: 0o600, Size: int64(len(content))}), second(pack.Write([]byte(content))),
+			pack.Close(),
+		); err != nil {
 			t.Fatal(err)
 		}
 		raw, conn := d.dial(config)

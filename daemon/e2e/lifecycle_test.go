@@ -64,6 +64,7 @@ spec:
 
 // TestLifecycle runs sidecars, probes and hooks.
 func TestLifecycle(t *testing.T) {
+	t.Parallel()
 	for _, runtime := range []string{"crun", "runc"} {
 		t.Run(runtime, func(t *testing.T) {
 			if _, err := exec.LookPath(runtime); err != nil {
@@ -101,7 +102,10 @@ func TestLifecycle(t *testing.T) {
 				t.Errorf("the second attempt's log is %q", log)
 			}
 			events := d.jobctl("events", "--for=pod/"+pod)
-			for _, want := range []string{"Readiness probe failed: HTTP probe failed with statuscode: 404", "Liveness probe failed", "failed liveness probe, will be restarted"} {
+			for _, want := range []string{
+				"Readiness probe failed: HTTP probe failed with statuscode: 404", "Liveness probe failed",
+				"failed liveness probe, will be restarted",
+			} {
 				if !strings.Contains(events, want) {
 					t.Errorf("no event says %q:\n%s", want, events)
 				}
@@ -139,6 +143,7 @@ spec:
 
 // TestPreStopHooks ends pods that ignore their signal while a hook runs, or after it.
 func TestPreStopHooks(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	run := func(name, grace, hook string) {
 		d.apply(strings.NewReplacer("NAME", name, "GRACE", grace, "HOOK", hook).Replace(stubbornPod))

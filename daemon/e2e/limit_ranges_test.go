@@ -9,6 +9,7 @@ import (
 
 // A LimitRange gives containers what they leave out, which they then have, and refuses pods and claims beyond it.
 func TestLimitRanges(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--network", "none")
 	d.apply(`
 apiVersion: v1

@@ -53,10 +53,15 @@ func (d *daemon) logsLeft() (dirs []string) {
 }
 
 func TestLogOfAJob(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--pod-backoff-base", "1s")
 	again := `echo "out $JOB_COMPLETION_INDEX"; echo "err $JOB_COMPLETION_INDEX" >&2; [ -e /out/$JOB_COMPLETION_INDEX ] || { touch /out/$JOB_COMPLETION_INDEX; exit 1; }`
 	manifest := saying("many", again, "completions: 2\n  parallelism: 2\n  completionMode: Indexed",
-		fmt.Sprintf("restartPolicy: OnFailure\n      volumes: [{name: out, hostPath: {path: %s}}]\n      initContainers: [{name: init, image: \"busybox:1.36\", command: [echo, ready]}]", t.TempDir()))
+		fmt.Sprintf(
+			"restartPolicy: OnFailure\n      volumes: [{name: out, hostPath: {path: %s}}]\n      initContainers: [{name: init, "+
+				"image: \"busybox:1.36\", command: [echo, ready]}]",
+			t.TempDir(),
+		))
 	d.apply(strings.Replace(manifest, "      - name: c\n", "      - name: c\n        volumeMounts: [{name: out, mountPath: /out}]\n", 1))
 
 	t.Run("shows what pods have printed that are gone", func(t *testing.T) {
@@ -110,17 +115,18 @@ func TestLogOfAJob(t *testing.T) {
 		for options, want := range map[string][]string{
 			"":                                 {"err 0", "err 1", "out 0", "out 1"},
 			"--stream=stderr":                  {"err 0", "err 1"},
-			"--tail=1 --stream=stdout":         {"out 0", "out 1"},
+			"--tail=2 --stream=stdout":         {"out 0", "out 1"},
+			"--tail=0":                         nil,
 			"--limit-bytes=3 --stream=stdout":  {"out"},
 			"--since-time=2100-01-01T00:00Z":   nil,
 			"--previous":                       {"err 0", "err 1", "out 0", "out 1"},
-			"-c init --prefix --all-attempts":  {"[pod/many-0/init index=0 attempt=0 stdout] ready", "[pod/many-1/init index=1 attempt=0 stdout] ready"},
+			"-c init --prefix --all-restarts":  {"[pod/many-0/init index=0 stdout] ready", "[pod/many-1/init index=1 stdout] ready"},
 			"--all-containers --stream=stdout": {"out 0", "out 1", "ready", "ready"},
-			"--all-attempts --prefix": {
-				"[pod/many-0/c index=0 attempt=0 stderr] err 0", "[pod/many-0/c index=0 attempt=0 stdout] out 0",
-				"[pod/many-0/c index=0 attempt=1 stderr] err 0", "[pod/many-0/c index=0 attempt=1 stdout] out 0",
-				"[pod/many-1/c index=1 attempt=0 stderr] err 1", "[pod/many-1/c index=1 attempt=0 stdout] out 1",
-				"[pod/many-1/c index=1 attempt=1 stderr] err 1", "[pod/many-1/c index=1 attempt=1 stdout] out 1",
+			"--all-restarts --prefix": {
+				"[pod/many-0/c index=0 restart=1 stderr] err 0", "[pod/many-0/c index=0 restart=1 stdout] out 0",
+				"[pod/many-0/c index=0 stderr] err 0", "[pod/many-0/c index=0 stdout] out 0",
+				"[pod/many-1/c index=1 restart=1 stderr] err 1", "[pod/many-1/c index=1 restart=1 stdout] out 1",
+				"[pod/many-1/c index=1 stderr] err 1", "[pod/many-1/c index=1 stdout] out 1",
 			},
 		} {
 			options = strings.Replace(options, "00:00Z", "00:00:00Z", 1)
@@ -132,16 +138,17 @@ func TestLogOfAJob(t *testing.T) {
 				t.Errorf("%s: %q, want %q", options, got, want)
 			}
 		}
-		if out := d.jobctl("logs", "jobs/many", "-c", "c", "--timestamps", "--tail=1"); !stamped.MatchString(out) {
+		if out := d.jobctl("logs", "jobs/many", "-c", "c", "--timestamps", "--tail=2"); !stamped.MatchString(out) {
 			t.Errorf("with timestamps: %q", out)
 		}
 		for options, refusal := range map[string]string{
 			"-c other":                  "container other is not valid for job many out of: [init c]",
 			"--stream=all":              "--stream is stdout or stderr",
-			"--previous --all-attempts": "at most one of",
+			"--previous --all-restarts": "at most one of",
 			"-c init --previous":        `previous terminated container "init" in job "many" not found`,
 		} {
-			if out, err := d.try("jobctl", nil, append([]string{"logs", "jobs/many"}, strings.Fields(options)...)...); err == nil || !strings.Contains(out, refusal) {
+			if out, err := d.try("jobctl", nil, append([]string{"logs", "jobs/many"}, strings.Fields(options)...)...); err == nil ||
+				!strings.Contains(out, refusal) {
 				t.Errorf("%s: %v: %q, want %q", options, err, out, refusal)
 			}
 		}
@@ -155,13 +162,15 @@ func TestLogOfAJob(t *testing.T) {
 		if job, err := d.BatchV1().Jobs("default").Get(t.Context(), "followed", metav1.GetOptions{}); err != nil || condition(job, batchv1.JobComplete) == nil {
 			t.Errorf("it ended before its Job: %v", err)
 		}
-		if got := d.jobctl("logs", "-f", "--tail=1", "jobs/followed"); got != "end\nend\nend\n" {
+		if got := d.jobctl("logs", "-f", "--tail=1", "jobs/followed"); got != "end\n" {
 			t.Errorf("when all is over: %q", got)
 		}
 	})
 
 	t.Run("says why there is none", func(t *testing.T) {
-		d.apply(strings.Replace(saying("imageless", "true", "", "restartPolicy: Never"), "busybox:1.36", "example.invalid/none\n        imagePullPolicy: Never", 1))
+		d.apply(
+			strings.Replace(saying("imageless", "true", "", "restartPolicy: Never"), "busybox:1.36", "example.invalid/none\n        imagePullPolicy: Never", 1),
+		)
 		d.eventually("it is told", func() error {
 			if out, err := d.try("jobctl", nil, "logs", "jobs/imageless"); err == nil || !strings.Contains(out, "is waiting to start: ErrImageNeverPull") {
 				return fmt.Errorf("%v: %s", err, out)
@@ -172,8 +181,15 @@ func TestLogOfAJob(t *testing.T) {
 }
 
 func TestKeptLogsAreBounded(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--kept-logs-size", "100Ki")
-	d.apply(saying("loud", `head -c 65536 /dev/zero | tr '\0' x; echo; exit 1`, "backoffLimit: 0\n  parallelism: 3\n  completions: 3\n  podFailurePolicy: {rules: [{action: Ignore, onExitCodes: {operator: In, values: [99]}}]}", "restartPolicy: Never"))
+	d.apply(
+		saying(
+			"loud", `head -c 65536 /dev/zero | tr '\0' x; echo; exit 1`,
+			"backoffLimit: 0\n  parallelism: 3\n  completions: 3\n  podFailurePolicy: {rules: [{action: Ignore, onExitCodes: {operator: In, values: [99]}}]}",
+			"restartPolicy: Never",
+		),
+	)
 	d.failed("loud", "BackoffLimitExceeded")
 	for _, p := range d.pods("loud") {
 		d.jobctl("delete", "pod", p.Name, "--ignore-not-found") // the Job's end may have removed it
@@ -196,12 +212,24 @@ func TestKeptLogsAreBounded(t *testing.T) {
 }
 
 func TestLogsAreRotated(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--container-log-max-size", "16Ki", "--container-log-max-files", "10")
 	// It writes before the daemon dies, while it is down, and when it is back.
 	go1, go2 := filepath.Join(t.TempDir(), "go1"), filepath.Join(t.TempDir(), "go2")
 	script := `for n in 1 2 3; do i=0; while [ $i -lt 200 ]; do echo "$n $i"; [ $((i % 2)) = 0 ] && echo "$n $i" >&2; i=$((i+1)); done; [ $n = 3 ] || while [ ! -e /go$n/go$n ]; do sleep 0.1; done; done`
-	manifest := saying("loud", script, "", fmt.Sprintf("restartPolicy: Never\n      volumes: [{name: go1, hostPath: {path: %s}}, {name: go2, hostPath: {path: %s}}]", filepath.Dir(go1), filepath.Dir(go2)))
-	d.apply(strings.Replace(manifest, "      - name: c\n", "      - name: c\n        volumeMounts: [{name: go1, mountPath: /go1}, {name: go2, mountPath: /go2}]\n", 1))
+	manifest := saying(
+		"loud", script, "",
+		fmt.Sprintf(
+			"restartPolicy: Never\n      volumes: [{name: go1, hostPath: {path: %s}}, {name: go2, hostPath: {path: %s}}]",
+			filepath.Dir(go1), filepath.Dir(go2),
+		),
+	)
+	d.apply(
+		strings.Replace(
+			manifest, "      - name: c\n",
+			"      - name: c\n        volumeMounts: [{name: go1, mountPath: /go1}, {name: go2, mountPath: /go2}]\n", 1,
+		),
+	)
 	pod := d.running("loud", 1)[0].Name
 	followed, err := os.Create(filepath.Join(t.TempDir(), "followed"))
 	if err != nil {

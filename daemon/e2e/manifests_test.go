@@ -27,7 +27,7 @@ type manifest struct {
 	own       bool
 	// with is the program that applies it: jobctl, or kubectl.
 	with string
-	// command is apply, or what else people do with the file: create.
+	// command is apply, with its flags, or what else people do with the file: create.
 	command string
 	// refuses and warns are what lines of the output contain; every other line reports that an object was created.
 	refuses, warns []string
@@ -91,6 +91,7 @@ func readManifest(t *testing.T, file string) manifest {
 // TestManifests applies manifests as people write them, and those of public reports of what went wrong somewhere, all at once,
 // and looks at what becomes of each: it runs to its end, or one sentence says what to do.
 func TestManifests(t *testing.T) {
+	t.Parallel()
 	kubectl := needKubectl(t)
 	var files []string
 	for _, dir := range []string{"manifests", "field"} {
@@ -120,12 +121,14 @@ func TestManifests(t *testing.T) {
 		m := readManifest(t, file)
 		all[i] = m
 		if !m.own {
-			if _, err := d.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.namespace}}, metav1.CreateOptions{}); err != nil {
+			if _, err := d.CoreV1().Namespaces().Create(
+				t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.namespace}}, metav1.CreateOptions{},
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
 		applying.Go(func() error {
-			args := []string{m.command, "-f", file}
+			args := append(strings.Fields(m.command), "-f", file)
 			if !m.own {
 				args = append(args, "-n", m.namespace)
 			}

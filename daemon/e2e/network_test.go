@@ -66,6 +66,7 @@ func (d *daemon) needBridge() {
 }
 
 func TestPodReachesPodByAddress(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.needBridge()
 	d.apply(`
@@ -120,6 +121,7 @@ func (d *daemon) podIP(name string) string {
 // The Job documentation's "Job with Pod-to-Pod Communication", with nc in place of ping: a hostname leads to a pod that
 // listens.
 func TestPodToPodByName(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.needBridge()
 	d.apply(fmt.Sprintf(`
@@ -169,6 +171,7 @@ spec:
 }
 
 func TestHostnameHostsAndResolvConf(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.needBridge()
 	d.apply(`
@@ -209,6 +212,7 @@ spec:
 }
 
 func TestHostPort(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.needBridge()
 	_, port, _ := net.SplitHostPort(freePort(t))
@@ -253,6 +257,7 @@ spec:
 
 // A pod that asks for a port that it cannot have is told so, and is not started without it.
 func TestHostPortsThatNoPodGets(t *testing.T) {
+	t.Parallel()
 	listen := freePort(t)
 	d := start(t, "--listen", listen)
 	d.needBridge()
@@ -298,6 +303,7 @@ spec:
 }
 
 func TestDropNetRaw(t *testing.T) {
+	t.Parallel()
 	for option, want := range map[string]string{"--drop-net-raw=false": "1", "--drop-net-raw": "0"} {
 		t.Run(option, func(t *testing.T) {
 			d := start(t, option)
@@ -313,6 +319,7 @@ func TestDropNetRaw(t *testing.T) {
 // Users of a pod may bind all ports and send pings, as in a cluster, unless the pod says otherwise; those of a pod with
 // users of its own may not ping.
 func TestAnyUserMayBindAllPortsAndPing(t *testing.T) {
+	t.Parallel()
 	const manifest = `
 apiVersion: v1
 kind: Pod
@@ -368,6 +375,7 @@ spec:
 }
 
 func TestNetworkModes(t *testing.T) {
+	t.Parallel()
 	for mode, want := range map[string]string{"none": "lo\n", "host": "same\n"} {
 		t.Run(mode, func(t *testing.T) {
 			d := start(t, "--network", mode)

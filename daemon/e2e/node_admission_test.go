@@ -9,6 +9,7 @@ import (
 
 // What the node itself decides about a pod that is bound to it.
 func TestTheNodeTakesOrRejectsPods(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--allowed-unsafe-sysctls", "kernel.msg*,net.core.somaxconn", "--allocatable", "example.com/room=1")
 	node := strings.TrimSpace(d.jobctl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
 	pod := func(name, spec, command string) {

@@ -13,6 +13,7 @@ import (
 // What nvidia-ctk writes is offered without configuration, each device once, for as long as it is there, and the
 // RuntimeClass that manifests for such devices name works. The devices are those of a file that is made up.
 func TestNvidiaDevices(t *testing.T) {
+	t.Parallel()
 	const offer = `{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"]}, "devices": [
   {"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0", "hostPath": "/dev/null"}]}},
   {"name": "GPU-5cb0e3d8-1b7f-3f0c-0c6e-0e5a4b1f7a01", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0", "hostPath": "/dev/null"}]}},

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/nftables"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 // name returns what the daemon's cgroups, bridge and nft tables are called.

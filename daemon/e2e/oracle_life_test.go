@@ -118,7 +118,9 @@ func (l *life) play() error {
 	if err := os.Mkdir(l.gate(), 0o755); err != nil {
 		return err
 	}
-	if _, err := l.d.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace()}}, metav1.CreateOptions{}); err != nil {
+	if _, err := l.d.CoreV1().Namespaces().Create(
+		ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace()}}, metav1.CreateOptions{},
+	); err != nil {
 		return err
 	}
 	jobs, pods := l.d.BatchV1().Jobs(l.namespace()), l.d.CoreV1().Pods(l.namespace())

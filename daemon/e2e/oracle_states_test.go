@@ -137,5 +137,7 @@ func between(a, b, c *oracle.Revision) bool {
 		in(func(s *batchv1.JobStatus) int32 { return s.Active }) &&
 		in(func(s *batchv1.JobStatus) int32 { return s.Succeeded }) &&
 		in(func(s *batchv1.JobStatus) int32 { return s.Failed }) &&
-		ptr.Deref(b.Status.Terminating, 0) <= max(ptr.Deref(a.Status.Terminating, 0)+max(0, a.Status.Active-b.Status.Active), ptr.Deref(c.Status.Terminating, 0))
+		ptr.Deref(b.Status.Terminating, 0) <= max(
+			ptr.Deref(a.Status.Terminating, 0)+max(0, a.Status.Active-b.Status.Active), ptr.Deref(c.Status.Terminating, 0),
+		)
 }

@@ -50,7 +50,8 @@ var different = map[string]struct {
 	events              []string
 }{
 	"image-missing": {
-		why:         "nothing runs in the pod, so it ends here with its deletion; a kubelet takes a second for it. How often the image is looked for until then is chance",
+		why: "nothing runs in the pod, so it ends here with its deletion; a kubelet takes a second for it. How often the " +
+			"image is looked for until then is chance",
 		terminating: true, counts: true,
 	},
 	"pfp-failjob": {
@@ -69,6 +70,7 @@ var different = map[string]struct {
 
 // TestOracleOnContainers runs all scenarios at once in one daemon, each in a namespace of its own.
 func TestOracleOnContainers(t *testing.T) {
+	t.Parallel()
 	scenarios, err := oracle.Scenarios("../../testdata/oracle/scenarios")
 	if err != nil {
 		t.Fatal(err)

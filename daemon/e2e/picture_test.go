@@ -6,18 +6,29 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/picture"
-	"github.com/jobd/jobd/dashboard/report"
 )
+
+// report is what this test reads of what jobctl report --json writes.
+type report struct {
+	Picture    picture.Picture
+	Cells      []picture.CellPods
+	Logs       map[string]string
+	Events     []any
+	Accounting *history.Job
+	Manifest   string
+}
 
 // TestReport finds the index that fails, and why, in the report of a Job, also when the Job is gone.
 func TestReport(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	const hostile = `cannot open row 3 of 7</script><script>alert(1)</script>`
 	d.apply(jobOf("many", fmt.Sprintf(`if [ $JOB_COMPLETION_INDEX = 2 ]; then echo '%s'; exit 3; fi`, hostile),
 		"  completions: 4\n  parallelism: 2\n  completionMode: Indexed\n  backoffLimitPerIndex: 0\n"))
 	d.jobctl("wait", "--for=condition=Failed", "jobs/many", "--timeout=10m")
-	read := func() (r report.Report) {
+	read := func() (r report) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(d.jobctl("report", "jobs/many", "--json")), &r); err != nil {
 			t.Fatal(err)
@@ -33,7 +44,7 @@ func TestReport(t *testing.T) {
 		!strings.Contains(r.Logs[groups[0].Pod], hostile) {
 		t.Errorf("failures %+v, logs %q", groups, r.Logs)
 	}
-	if len(r.Cells) != 1 || len(r.Cells[0].Attempts) != 1 || r.Cells[0].Attempts[0].Pod != groups[0].Pod || len(r.Events) == 0 ||
+	if len(r.Cells) != 1 || len(r.Cells[0].Pods) != 1 || r.Cells[0].Pods[0].Pod != groups[0].Pod || len(r.Events) == 0 ||
 		r.Accounting == nil || !strings.Contains(r.Manifest, "completionMode: Indexed") {
 		t.Errorf("report %+v", r)
 	}
@@ -68,6 +79,7 @@ func TestReport(t *testing.T) {
 
 // TestWatch finds the index that fails, and why, in a terminal of 80 columns and 24 lines.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(jobOf("many", `if [ $JOB_COMPLETION_INDEX = 2 ]; then echo 'cannot open row 3 of 7'; exit 3; fi`,
 		"  completions: 4\n  parallelism: 2\n  completionMode: Indexed\n  backoffLimitPerIndex: 0\n"))

@@ -11,6 +11,7 @@ import (
 
 // What the containers of a pod may take together (PodSpec.Resources), and how many processes, by --pod-max-pids.
 func TestResourcesOfAWholePod(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--pod-max-pids", "40")
 	d.apply(`
 apiVersion: v1
@@ -57,7 +58,9 @@ spec:
 	if p.Status.QOSClass != corev1.PodQOSBurstable || p.Spec.Resources.Requests.Memory().String() != "16Mi" {
 		t.Errorf("QoS class %s, requests %v", p.Status.QOSClass, p.Spec.Resources.Requests)
 	}
-	if got, want := d.jobctl("get", "pod", "shared", "-o", "jsonpath={.status.containerStatuses[?(@.name=='limited')].allocatedResources}"), `{"cpu":"100m","memory":"16Mi"}`; got != want {
+	if got, want := d.jobctl(
+		"get", "pod", "shared", "-o", "jsonpath={.status.containerStatuses[?(@.name=='limited')].allocatedResources}",
+	), `{"cpu":"100m","memory":"16Mi"}`; got != want {
 		t.Errorf("allocated to a container: %s, want %s", got, want)
 	}
 	for file, want := range map[string]string{

@@ -37,6 +37,7 @@ spec:
 
 // TestWhoSubmitsIsNotRoot tries, with the role submit, what would take over the host.
 func TestWhoSubmitsIsNotRoot(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--listen", "127.0.0.1:0")
 	data, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -54,10 +55,13 @@ spec:
   containers: [{name: c, image: "busybox:1.36", command: [sleep, "3600"], securityContext: {privileged: true}}]
 `)
 	d.podUntil("old", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
-	if out := d.jobctl("kubeconfig", "--role", "submit", "-n", "default"); !strings.HasPrefix(out, "Warning: whoever has this kubeconfig can become root of this host") {
+	if out := d.jobctl("kubeconfig", "--role", "submit", "-n", "default"); !strings.HasPrefix(
+		out, "Warning: whoever has this kubeconfig can become root of this host",
+	) {
 		t.Errorf("not warned: %s", out)
 	}
-	if out := d.jobctl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted"); !strings.Contains(out, "old: ") || !strings.Contains(out, "privileged") {
+	if out := d.jobctl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted"); !strings.Contains(out, "old: ") ||
+		!strings.Contains(out, "privileged") {
 		t.Errorf("not warned of the pod that is there: %s", out)
 	}
 	d.jobctl("annotate", "namespace", "default", "jobd.dev/allowed-host-paths="+data)
@@ -74,7 +78,8 @@ spec:
 		"host network": `{hostNetwork: true, containers: [{name: c, image: "busybox:1.36"}]}`,
 		"host path":    `{containers: [{name: c, image: "busybox:1.36"}], volumes: [{name: v, hostPath: {path: /etc}}]}`,
 	} {
-		if out, err := submit("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: "+spec, "create", "-f", "-"); err == nil || !strings.Contains(out, "is forbidden") {
+		if out, err := submit("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: "+spec, "create", "-f", "-"); err == nil ||
+			!strings.Contains(out, "is forbidden") {
 			t.Errorf("%s: %v, %s", name, err, out)
 		}
 	}
@@ -91,13 +96,16 @@ spec:
 		}
 	}
 
-	if out, err := submit(strings.Replace(sleeper("mighty", 1, 0, ""), "containers:", "hostPID: true\n      containers:", 1), "create", "-f", "-"); err != nil ||
+	if out, err := submit(
+		strings.Replace(sleeper("mighty", 1, 0, ""), "containers:", "hostPID: true\n      containers:", 1), "create", "-f", "-",
+	); err != nil ||
 		!strings.Contains(out, `Warning: would violate PodSecurity "restricted:latest": host namespaces (hostPID=true)`) {
 		t.Errorf("a Job: %v, %s", err, out)
 	}
 	d.eventually("its pods are refused", func() error {
 		out, _ := submit("", "events", "--for", "job/mighty")
-		if strings.Contains(out, "FailedCreate") && strings.Contains(out, `is forbidden: violates PodSecurity "restricted:latest": host namespaces (hostPID=true)`) {
+		if strings.Contains(out, "FailedCreate") &&
+			strings.Contains(out, `is forbidden: violates PodSecurity "restricted:latest": host namespaces (hostPID=true)`) {
 			return nil
 		}
 		return errors.New(out)
@@ -146,7 +154,8 @@ spec:
 	})
 
 	d.jobctl("annotate", "namespace", "default", "--overwrite", "jobd.dev/allowed-host-paths="+data+":ro")
-	if out, err := submit(conforming("blunt", data, "", "true"), "create", "-f", "-"); err != nil || !strings.Contains(out, "must be true: the namespace allows "+data+" only for reading") {
+	if out, err := submit(conforming("blunt", data, "", "true"), "create", "-f", "-"); err != nil ||
+		!strings.Contains(out, "must be true: the namespace allows "+data+" only for reading") {
 		t.Errorf("a Job that would write: %v, %s", err, out)
 	}
 	run(conforming("reads", data+"/dir", ", readOnly: true", "touch /h/x && exit 1; ls /h"))

@@ -16,6 +16,7 @@ import (
 // TestPortForward reaches into the networks of pods: one that listens on its loopback interface only, and one that uses
 // the host's network.
 func TestPortForward(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--listen", freePort(t))
 	_, port, _ := net.SplitHostPort(freePort(t))
 	web := func(name, port, network string) string {
@@ -104,6 +105,7 @@ func ask(address string) (string, error) {
 
 // TestCopy copies a directory into a container and back.
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--listen", freePort(t))
 	d.apply(sleeper("long", 1, 1000, ""))
 	pod := d.running("long", 1)[0].Name

@@ -8,6 +8,7 @@ import (
 // A Service's named ports (SRV), a pod's own name (PTR) and the name of an address are found as in a cluster; a name without an IPv6 address is
 // no error.
 func TestNamesOfPorts(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.needBridge()
 	d.apply(`
@@ -35,11 +36,12 @@ spec:
       grep -o 'service = .*' /tmp/srv
       nslookup -type=srv svc.default.svc.cluster.local. | grep -o 'service = .*'
       nslookup $IP | grep -o 'name = .*'
-      nslookup 192-0-2-77.default.pod.cluster.local. | grep -o '192[.].*'
+      nslookup 192-0-2-77.default.pod.cluster.local. | grep -o '192[.]0[.].*'
       nslookup -type=aaaa me.svc.default.svc.cluster.local. | grep -c -i -E 'NXDOMAIN|SERVFAIL'
 `)
 	d.podUntil("a", "has succeeded", ended)
-	const want = "service = 0 100 8080 me.svc.default.svc.cluster.local\nservice = 0 100 8080 me.svc.default.svc.cluster.local\nname = me.svc.default.svc.cluster.local\n192.0.2.77\n0\n"
+	const want = "service = 0 100 8080 me.svc.default.svc.cluster.local\nservice = 0 100 8080 " +
+		"me.svc.default.svc.cluster.local\nname = me.svc.default.svc.cluster.local\n192.0.2.77\n0\n"
 	if got := d.jobctl("logs", "a"); strings.TrimSpace(got) != strings.TrimSpace(want) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

@@ -8,6 +8,7 @@ import (
 )
 
 func TestAHigherPriorityTakesTheRoomOfALowerOne(t *testing.T) {
+	t.Parallel()
 	needKubectl(t)
 	d := start(t, "--listen", freePort(t), "--allocatable", "cpu=2", "--network", "none", "--pod-backoff-base", "1s")
 	d.kubectl("create", "priorityclass", "urgent", "--value=100")
@@ -16,7 +17,9 @@ func TestAHigherPriorityTakesTheRoomOfALowerOne(t *testing.T) {
 	victim := d.running("low", 1)[0].Name
 	d.apply(asking("patient", "priorityClassName: patient", "cpu: 1"))
 	d.podUntil("patient", "waits", func(p *corev1.Pod) bool {
-		return len(p.Status.Conditions) == 1 && strings.HasSuffix(p.Status.Conditions[0].Message, "1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.")
+		return len(p.Status.Conditions) == 1 && strings.HasSuffix(
+			p.Status.Conditions[0].Message, "1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",
+		)
 	})
 	d.kubectl("delete", "pod", "patient")
 
@@ -27,7 +30,9 @@ func TestAHigherPriorityTakesTheRoomOfALowerOne(t *testing.T) {
 	if got := d.kubectl("get", "events", "--field-selector", "involvedObject.name="+victim); !strings.Contains(got, "Preempted by pod ") {
 		t.Errorf("events of the victim:\n%s", got)
 	}
-	if got := d.kubectl("get", "events", "--field-selector", "involvedObject.name=urgent"); !strings.Contains(got, "0/1 nodes are available: 1 Insufficient cpu.") {
+	if got := d.kubectl(
+		"get", "events", "--field-selector", "involvedObject.name=urgent",
+	); !strings.Contains(got, "0/1 nodes are available: 1 Insufficient cpu.") {
 		t.Errorf("events of the one it made way for:\n%s", got)
 	}
 	d.kubectl("delete", "pod", "urgent")
@@ -38,6 +43,7 @@ func TestAHigherPriorityTakesTheRoomOfALowerOne(t *testing.T) {
 }
 
 func TestAPortOfTheHostIsForOnePod(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--network", "none")
 	manifest := func(name string) string {
 		return strings.Replace(asking(name, "", "cpu: 10m"), "resources:", "ports: [{containerPort: 80, hostPort: 18089}], resources:", 1)
@@ -46,13 +52,16 @@ func TestAPortOfTheHostIsForOnePod(t *testing.T) {
 	d.podUntil("first", "has its place", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
 	d.apply(manifest("second"))
 	d.podUntil("second", "says why it waits", func(p *corev1.Pod) bool {
-		return len(p.Status.Conditions) == 1 && p.Status.Conditions[0].Message == "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+		return len(p.Status.Conditions) == 1 &&
+			p.Status.Conditions[0].Message == "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod "+
+				"ports. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 	})
 	d.jobctl("delete", "pod", "first")
 	d.podUntil("second", "has its place", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
 }
 
 func TestTheNodeTakesSoManyPods(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--network", "none", "--max-pods", "1")
 	d.apply(asking("first", "", "cpu: 10m") + asking("second", "", "cpu: 10m"))
 	d.podUntil("second", "says why it waits", func(p *corev1.Pod) bool {

@@ -68,8 +68,9 @@ func (m *tmux) shows(words string) string {
 	}
 }
 
-// Wish 4: see progress.
-func TestWish4Progress(t *testing.T) {
+// TestProgress: what is shown of a Job while it runs.
+func TestProgress(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	manifest := func(name string) string {
 		return jobOf(name, fmt.Sprintf(`i=0; while [ $i -lt 40 ]; do echo "index $JOB_COMPLETION_INDEX line $i %s end"; i=$((i+1)); done; until [ -e /go ]; do sleep 0.1; done`,
@@ -201,8 +202,9 @@ func (h *halting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Wish 4, for images: bytes and layers of what is being pulled.
-func TestWish4ProgressOfImages(t *testing.T) {
+// TestProgressOfImages: bytes and layers of what is being pulled.
+func TestProgressOfImages(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	r := registry.Start(t, registry.Options{})
 	_, _ = r.Push(t, busyboxWith(t, "slow"), "slow:1")

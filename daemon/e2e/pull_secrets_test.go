@@ -13,12 +13,16 @@ import (
 // The credentials in the pull secrets of a pod or of its ServiceAccount are shown to the private registry, and to
 // nobody else.
 func TestImagePullSecrets(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	r := registry.Start(t, registry.Options{User: "me", Password: "S3cr3t"})
 	private, _ := r.Push(t, busyboxWith(t, "private"), "private:1")
 	d := start(t)
 	pulls := func(name, more, policy string) string {
-		return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never, %s containers: [{name: c, image: %q, imagePullPolicy: %s, command: [cat, /content]}]}}`, name, more, private, policy)
+		return fmt.Sprintf(
+			`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never, %s containers: [{name: c, image: %q, imagePullPolicy: %s, command: [cat, /content]}]}}`,
+			name, more, private, policy,
+		)
 	}
 	pod := func(name, more string) string { return pulls(name, more, "Always") }
 	waitsFor := func(reason string) func(p *corev1.Pod) bool {
@@ -44,14 +48,19 @@ func TestImagePullSecrets(t *testing.T) {
 	d.apply(pulls("thief", "", "IfNotPresent"))
 	d.apply(pulls("never", "", "Never"))
 	d.apply(pulls("again", "imagePullSecrets: [{name: mine}],", "Never"))
-	d.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: misnamed}, spec: {restartPolicy: Never, containers: [{name: c, image: %q}]}}`, "Not/A/Name"))
+	d.apply(
+		fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: misnamed}, spec: {restartPolicy: Never, containers: [{name: c, image: %q}]}}`, "Not/A/Name"),
+	)
 	d.podUntil("again", "has succeeded", succeeded)
 	d.podUntil("thief", "is refused", waits)
 	d.podUntil("never", "does not find it", waitsFor("ErrImageNeverPull"))
 	d.podUntil("misnamed", "has no image", waitsFor("InvalidImageName"))
 
 	events := d.jobctl("get", "events", "-o", "json")
-	for _, want := range []string{"Unable to retrieve some image pull secrets (missing); attempting to pull the image may not succeed.", `"FailedToRetrieveImagePullSecret"`} {
+	for _, want := range []string{
+		"Unable to retrieve some image pull secrets (missing); attempting to pull the image may not succeed.",
+		`"FailedToRetrieveImagePullSecret"`,
+	} {
 		if !strings.Contains(events, want) {
 			t.Errorf("no event says %s", want)
 		}

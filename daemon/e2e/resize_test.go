@@ -27,6 +27,7 @@ func containerCgroup(id, v1, v2 string) string {
 // TestResize changes the resources of running containers (pods/resize, KEP-1287): their control groups follow, one is
 // restarted for it, too little memory is an error that goes away, and all of that goes on after a kill of the daemon.
 func TestResize(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(`
 apiVersion: v1
@@ -88,7 +89,9 @@ spec:
 		}
 		first := is("100000", map[string][3]string{"main": {"100m", "64Mi", "0"}, "other": {"100m", "64Mi", "0"}})
 
-		resize(`{"spec":{"resources":{"limits":{"cpu":"1500m"}},"containers":[{"name":"main","resources":{"limits":{"cpu":"1200m","memory":"96Mi"}}},{"name":"other","resources":{"limits":{"memory":"80Mi"}}}]}}`)
+		resize(
+			`{"spec":{"resources":{"limits":{"cpu":"1500m"}},"containers":[{"name":"main","resources":{"limits":{"cpu":"1200m","memory":"96Mi"}}},{"name":"other","resources":{"limits":{"memory":"80Mi"}}}]}}`,
+		)
 		is("150000", map[string][3]string{"main": {"1200m", "96Mi", "0"}, "other": {"100m", "80Mi", "1"}})
 		if events := d.jobctl("events", "--for", "pod/grows"); !strings.Contains(events, "Container other resize requires restart") ||
 			!strings.Contains(events, "Pod resize completed: {") {
@@ -97,7 +100,9 @@ spec:
 
 		resize(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"memory":"1Mi"},"limits":{"memory":"8Mi"}}}]}}`)
 		d.jobctl("wait", "--for=jsonpath={.status.conditions[?(@.type=='PodResizeInProgress')].reason}=Error", "pod/grows", patiently)
-		if why := d.jobctl("get", "pod", "grows", "-o", "jsonpath={.status.conditions[?(@.type=='PodResizeInProgress')].message}"); !strings.HasPrefix(why, `cannot decrease memory limits: attempting to set container "main" memory limit (8388608) below current usage`) {
+		if why := d.jobctl("get", "pod", "grows", "-o", "jsonpath={.status.conditions[?(@.type=='PodResizeInProgress')].message}"); !strings.HasPrefix(
+			why, `cannot decrease memory limits: attempting to set container "main" memory limit (8388608) below current usage`,
+		) {
 			t.Errorf("message: %s", why)
 		}
 		d.jobctl("exec", "grows", "-c", "main", "--", "rm", "/dev/shm/held")

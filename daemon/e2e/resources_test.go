@@ -11,6 +11,7 @@ import (
 const cgroup = `cg() { f=/sys/fs/cgroup/$1; [ -e $f ] || f=/sys/fs/cgroup/$2/$3; cat $f; }; `
 
 func TestLimitsAreTheContainersCgroup(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--pids-limit", "50")
 	d.apply(`
 apiVersion: v1
@@ -55,6 +56,7 @@ spec:
 }
 
 func TestOOMKilledIsToldFromAKill(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(`
 apiVersion: v1

@@ -9,6 +9,7 @@ import (
 
 // Which exits start a container again, or all of them (Container.RestartPolicyRules).
 func TestRestartPolicyRules(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(`
 apiVersion: v1

@@ -88,8 +88,9 @@ func nothingIsLeft(t *testing.T, root, state string) {
 	t.Error(err)
 }
 
-// Wish 3: run without a daemon.
-func TestWish3RunWithoutDaemon(t *testing.T) {
+// Run without a daemon.
+func TestRunWithoutDaemon(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	archive := busyboxArchive(t)
 	const endless = "trap 'echo bye; exit 0' TERM; echo here; while :; do sleep 0.1; done"
@@ -109,7 +110,9 @@ func TestWish3RunWithoutDaemon(t *testing.T) {
 		}
 	})
 	t.Run("in a namespace, which nothing has created", func(t *testing.T) {
-		inFile := strings.Replace(jobOf("x", "echo in mine"), "name: x", "name: x, namespace: mine", 1)
+		inFile := jobManifest{
+			name: "x", metadata: "namespace: mine", spec: "backoffLimit: 0", program: []string{"sh", "-c", "echo in mine"},
+		}.String()
 		for _, args := range [][]string{{"-n", "other", "--image", "busybox:1.36", "--", "echo", "in other"}, {"-f", "-"}} {
 			out, errOut, code := exitOf(t, jobdRun(t, archive, args...), inFile)
 			if code != 0 || out == "" {
@@ -229,8 +232,9 @@ func TestWish3RunWithoutDaemon(t *testing.T) {
 	})
 }
 
-// Wish 19: a machine-readable end.
-func TestWish19MachineReadableEnd(t *testing.T) {
+// A machine-readable end.
+func TestMachineReadableEnd(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	archive := busyboxArchive(t)
 	manifest := jobOf("tests", "echo this is $JOB_COMPLETION_INDEX; [ $JOB_COMPLETION_INDEX != 1 ]",
@@ -255,7 +259,9 @@ func TestWish19MachineReadableEnd(t *testing.T) {
 					t.Errorf("got %d\n%s%s", code, out, errOut)
 				}
 				for index := range 3 {
-					if !regexp.MustCompile(regexp.QuoteMeta(begins) + fmt.Sprintf(`tests-%d-[a-z0-9]{5} \(index %[1]d\)\nthis is %[1]d\n`, index)).MatchString(out) {
+					if !regexp.MustCompile(
+						regexp.QuoteMeta(begins) + fmt.Sprintf(`tests-%d-[a-z0-9]{5} \(index %[1]d\)\nthis is %[1]d\n`, index),
+					).MatchString(out) {
 						t.Errorf("no group of index %d:\n%q", index, out)
 					}
 				}

@@ -79,6 +79,7 @@ func (d *daemon) runtimeOf(p *corev1.Pod) (path string) {
 // TestRuntimeClasses runs pods of several OCI runtimes side by side. Each stays with its own, whatever becomes of the
 // daemon and its configuration.
 func TestRuntimeClasses(t *testing.T) {
+	t.Parallel()
 	foreign, calls := foreignRuntime(t)
 	want := map[string]string{"foreign": foreign}
 	for _, name := range []string{"crun", "runc"} {
@@ -209,6 +210,7 @@ func TestRuntimeClasses(t *testing.T) {
 // TestShardOfAForeignRuntimeDies kills the shard that holds the containers of a foreign OCI runtime: since the kernel
 // cannot tell how they end, the runtime itself removes them.
 func TestShardOfAForeignRuntimeDies(t *testing.T) {
+	t.Parallel()
 	foreign, calls := foreignRuntime(t)
 	d := start(t, "--runtime-handlers", "foreign="+foreign)
 	d.apply(classPod("held", "foreign"))

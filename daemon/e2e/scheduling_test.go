@@ -26,6 +26,7 @@ spec:
 }
 
 func TestPodsThatNeverFitSaySo(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--allocatable", "cpu=2,memory=1Gi")
 	d.apply(asking("cpu", "", "cpu: 3") + asking("gpu", "", "nvidia.com/gpu: 1") +
 		asking("both", "", "cpu: 3, memory: 2Gi") +
@@ -54,6 +55,7 @@ func TestPodsThatNeverFitSaySo(t *testing.T) {
 }
 
 func TestPodsWaitForRoom(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--allocatable", "cpu=2,example.com/licence=1")
 	d.apply(asking("first", "priorityClassName: system-node-critical", "cpu: 1500m")) // no other pod may have its room
 	running := func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }

@@ -11,6 +11,7 @@ import (
 // Which system calls a container may make (SecurityContext.SeccompProfile): those of the default profile unless it says
 // otherwise, on each OCI runtime.
 func TestSeccompProfile(t *testing.T) {
+	t.Parallel()
 	const pods = `
 apiVersion: v1
 kind: Pod
@@ -51,7 +52,12 @@ spec:
 	}
 	t.Run("not by default, and in exec", func(t *testing.T) {
 		d := start(t, "--seccomp-default=false")
-		d.apply(strings.ReplaceAll(strings.ReplaceAll(pods, "/dev/null || echo may not)", "/dev/null || echo may not); sleep 1000"), "restartPolicy: Never", "restartPolicy: Never\n  terminationGracePeriodSeconds: 0"))
+		d.apply(
+			strings.ReplaceAll(
+				strings.ReplaceAll(pods, "/dev/null || echo may not)", "/dev/null || echo may not); sleep 1000"),
+				"restartPolicy: Never", "restartPolicy: Never\n  terminationGracePeriodSeconds: 0",
+			),
+		)
 		d.podUntil("seccomp", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 		for container, want := range map[string]string{"default": "0", "runtime-default": "2"} {
 			if got := d.jobctl("exec", "seccomp", "-c", container, "--", "grep", "Seccomp:", "/proc/self/status"); got != "Seccomp:\t"+want+"\n" {

@@ -79,6 +79,7 @@ func (c client) logs(job string) string {
 
 // What a pod may do with its token.
 func TestTokensOfPods(t *testing.T) {
+	t.Parallel()
 	c := startClient(t)
 	c.needBridge()
 	t.Run("a role of jobd", func(t *testing.T) { podStartsAJob(t, c) })
@@ -112,7 +113,8 @@ k --server https://kubernetes.default.svc --certificate-authority ca.crt --token
 		t.Fatalf("the stranger said %s", c.logs("stranger"))
 	}
 	const forbidden = `User "system:serviceaccount:default:default" cannot`
-	if got := c.logs("stranger"); strings.Count(got, forbidden) != 2 || !strings.Contains(got, "cronjobs.batch\njobs.batch\n") || !strings.Contains(got, `"name":"batch"`) {
+	if got := c.logs("stranger"); strings.Count(got, forbidden) != 2 || !strings.Contains(got, "cronjobs.batch\njobs.batch\n") ||
+		!strings.Contains(got, `"name":"batch"`) {
 		t.Errorf("the stranger said %s", got)
 	}
 }
@@ -212,6 +214,7 @@ stringData: {word: xyzzy}
 
 // A pod's token outlives the daemon.
 func TestTokenStaysGoodOverARestart(t *testing.T) {
+	t.Parallel()
 	c := startClient(t)
 	c.needBridge()
 	c.job("waiting", "serviceAccountName: reader", `
@@ -230,7 +233,9 @@ cat namespace; echo
 	})
 	c.kill()
 	c.serve()
-	if _, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "go"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.CoreV1().ConfigMaps("default").Create(
+		t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "go"}}, metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	c.complete("waiting")
@@ -242,6 +247,7 @@ cat namespace; echo
 
 // A pod in the host's network reaches the API as well, where other pods have a bridge and where they have none.
 func TestPodInTheHostsNetworkReachesTheAPI(t *testing.T) {
+	t.Parallel()
 	script := `echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT; k get serviceaccount reader -o name`
 	for _, network := range []string{"auto", "host"} {
 		t.Run(network, func(t *testing.T) {
@@ -266,6 +272,7 @@ func TestPodInTheHostsNetworkReachesTheAPI(t *testing.T) {
 
 // kubectl creates a token, and with it is whoever the token says.
 func TestCreateToken(t *testing.T) {
+	t.Parallel()
 	c := startClient(t, "--listen", freePort(t))
 	kubeconfig := filepath.Join(c.root, "kubeconfig")
 	run := func(args ...string) (string, error) {
@@ -317,6 +324,7 @@ func TestCreateToken(t *testing.T) {
 
 // A Service's EndpointSlice follows its pods, and is removed with the Service.
 func TestEndpointSlices(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.needBridge()
 	d.apply(`
@@ -337,7 +345,10 @@ spec:
 	expect := func(when, want string) {
 		t.Helper()
 		d.eventually(when, func() error {
-			got, err := d.try("jobctl", nil, "get", "endpointslices", "-l", "kubernetes.io/service-name=web", "-o", "jsonpath={range .items[*]}{.ports[*].port} {.endpoints[*].addresses[*]} {.endpoints[*].conditions.ready};{end}")
+			got, err := d.try(
+				"jobctl", nil, "get", "endpointslices", "-l", "kubernetes.io/service-name=web", "-o",
+				"jsonpath={range .items[*]}{.ports[*].port} {.endpoints[*].addresses[*]} {.endpoints[*].conditions.ready};{end}",
+			)
 			if err != nil || got != want {
 				return fmt.Errorf("%q, want %q, %w", got, want, err)
 			}

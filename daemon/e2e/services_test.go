@@ -11,6 +11,7 @@ import (
 // A Service has an address of its own, which leads from its port to that of a pod: for pods, by name too, for the host,
 // and at a port of the host. All of it outlives the daemon, and goes with the Service.
 func TestServiceAddresses(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.needBridge()
 	d.apply(`

@@ -14,6 +14,7 @@ import (
 // TestAnotherImage changes the image of a running container: it is restarted with it, whatever its restart policy says,
 // also when the daemon is killed in between.
 func TestAnotherImage(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.importImage(images.Busybox("docker.io/library/busybox:1.37"))
 		d.apply(`

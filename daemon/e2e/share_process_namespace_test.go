@@ -10,6 +10,7 @@ import (
 
 // Containers that see each other's processes (PodSpec.ShareProcessNamespace).
 func TestShareProcessNamespace(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(`
 apiVersion: v1

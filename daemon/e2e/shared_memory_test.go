@@ -43,6 +43,7 @@ spec:
 
 // The shared memory of a pod is that of all its containers, and outlives each of them and the daemon.
 func TestSharedMemory(t *testing.T) {
+	t.Parallel()
 	for name, hostUsers := range map[string]bool{"users of the host": true, "users of its own": false} {
 		t.Run(name, func(t *testing.T) {
 			eachRuntime(t, func(t *testing.T, d *daemon) { d.sharesMemory(hostUsers) })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -21,12 +22,16 @@ func (d *daemon) terminate() {
 
 // A daemon that is stopped takes the shards that hold nothing with it, and leaves those that hold its pods alone.
 func TestStopEndsShardsThatHoldNothing(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	before := d.shards()
 	if len(before) < 2 {
 		t.Fatalf("the daemon has shards %v", before)
 	}
 	d.terminate()
+	if said := d.output.String(); !strings.Contains(said, "stopped in good order") {
+		t.Errorf("nothing in the log says that it has ended:\n%s", said)
+	}
 	if left := d.shards(); len(left) > 0 {
 		t.Errorf("an idle daemon was stopped and has left shards %v", left)
 	}

@@ -12,8 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/jobd/jobd/submit"
 )
 
 // jobctlWith returns a command line of jobctl on the daemon's socket, which ends with the test.
@@ -54,8 +52,9 @@ spec:
 %s`, name, limit, script, rest)
 }
 
-// Wish 1: wait for complete or failed.
-func TestWish1WaitForFinished(t *testing.T) {
+// Wait for complete or failed.
+func TestWaitForFinished(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(jobOf("good", "true"))
 	d.apply(jobOf("bad", "exit 3"))
@@ -97,16 +96,18 @@ func TestWish1WaitForFinished(t *testing.T) {
 
 // TestSubmitAgain: a Job that was edited takes the place of the one before, and one that cannot start is not left behind.
 func TestSubmitAgain(t *testing.T) {
+	t.Parallel()
 	address := freePort(t)
 	d := start(t, "--listen", address)
 	first, second := jobOf("again", "echo first"), jobOf("again", "echo second")
 	if out, errOut, code := exitOf(t, d.jobctlWith("submit", "-f", "-"), first); code != 0 || out != "first\n" {
 		t.Fatalf("%d %s%s", code, out, errOut)
 	}
-	if _, errOut, code := exitOf(t, d.jobctlWith("apply", "-f", "-"), second); code == 0 || !strings.Contains(errOut, "replace --force") || strings.Contains(errOut, "{") {
+	if _, errOut, code := exitOf(t, d.jobctlWith("apply", "-f", "-"), second); code == 0 ||
+		!strings.Contains(errOut, "replace --force") || strings.Contains(errOut, "{") {
 		t.Errorf("an edited template: %s", errOut)
 	}
-	if _, errOut, code := exitOf(t, d.jobctlWith("submit", "-f", "-"), second); code != submit.ExitCannot || !strings.Contains(errOut, "--replace") {
+	if _, errOut, code := exitOf(t, d.jobctlWith("submit", "-f", "-"), second); code != 125 || !strings.Contains(errOut, "--replace") {
 		t.Errorf("the same name: %d %s", code, errOut)
 	}
 	if out, errOut, code := exitOf(t, d.jobctlWith("submit", "--replace", "-f", "-"), second); code != 0 || out != "second\n" {
@@ -115,8 +116,12 @@ func TestSubmitAgain(t *testing.T) {
 	if out, errOut, code := exitOf(t, d.jobctlWith("submit", "--replace", "-f", "-"), jobOf("new", "echo new")); code != 0 || out != "new\n" {
 		t.Errorf("in nobody's place: %d %s%s", code, out, errOut)
 	}
-	_, errOut, code := exitOf(t, d.jobctlWith("submit", "--name", "huge", "--image", "busybox:1.36", "--cpu", "1000", "--on-start-error=fail", "--", "true"), "")
-	if code != submit.ExitCannot || !strings.Contains(errOut, "the Job was deleted") {
+	_, errOut, code := exitOf(
+		t,
+		d.jobctlWith("submit", "--name", "huge", "--image", "busybox:1.36", "--cpu", "1000", "--on-start-error=fail", "--", "true"),
+		"",
+	)
+	if code != 125 || !strings.Contains(errOut, "the Job was deleted") {
 		t.Errorf("it cannot start: %d %s", code, errOut)
 	}
 	if out, err := d.try("jobctl", nil, "get", "jobs/huge"); err == nil {
@@ -130,7 +135,10 @@ func TestSubmitAgain(t *testing.T) {
 	if err := os.WriteFile(file, []byte(d.jobctl("kubeconfig", "--role", "read", "--namespace", "default")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"logs", "jobs/many"}, {"logs", "many"}, {"--kubeconfig", file, "logs", "jobs/many"}, {"--kubeconfig", file, "logs", "many", "--stream", "stdout"}} {
+	for _, args := range [][]string{
+		{"logs", "jobs/many"}, {"logs", "many"}, {"--kubeconfig", file, "logs", "jobs/many"},
+		{"--kubeconfig", file, "logs", "many", "--stream", "stdout"},
+	} {
 		out, errOut, code := exitOf(t, d.jobctlWith(args...), "")
 		if lines := strings.Fields(out); code != 0 || len(lines) != 3 || strings.Contains(errOut, "using pod") {
 			t.Errorf("%q: %d %s%s", args, code, out, errOut)
@@ -138,8 +146,9 @@ func TestSubmitAgain(t *testing.T) {
 	}
 }
 
-// Wish 2: the Job's exit code is the command's.
-func TestWish2SubmitExitCode(t *testing.T) {
+// The Job's exit code is the command's.
+func TestSubmitExitCode(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	for _, code := range []int{0, 1, 2, 42, 124, 125, 126, 127, 130, 137, 255} {
 		out, errOut, got := exitOf(t, d.jobctlWith("submit", "-f", "-"), jobOf(fmt.Sprint("code-", code), fmt.Sprintf("echo to stdout; exit %d", code)))
@@ -202,7 +211,9 @@ func TestWish2SubmitExitCode(t *testing.T) {
 	})
 	t.Run("a file with everything in it", func(t *testing.T) {
 		manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\ndata: {WORD: hello}\n---\n" +
-			strings.Replace(jobOf("all", "echo $WORD"), "{name: c,", "{name: c, envFrom: [{configMapRef: {name: words}}],", 1)
+			jobManifest{
+				name: "all", spec: "backoffLimit: 0", container: "envFrom: [{configMapRef: {name: words}}]", program: []string{"sh", "-c", "echo $WORD"},
+			}.String()
 		if out, errOut, code := exitOf(t, d.jobctlWith("submit", "-f", "-"), manifest); code != 0 || out != "hello\n" {
 			t.Errorf("got %d, %q\n%s", code, out, errOut)
 		}
@@ -242,6 +253,7 @@ func writeFile(t *testing.T, content string) string {
 
 // What an interrupt does where nobody can be asked.
 func TestSubmitInterrupted(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	for _, c := range []struct {
 		name   string

@@ -12,6 +12,7 @@ import (
 // TestASuspendedJobMayChangeWhereAndWithWhatItRuns patches what may change in a template, before the first start and
 // between two, and resumes the Job with it.
 func TestASuspendedJobMayChangeWhereAndWithWhatItRuns(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	node := strings.TrimSpace(d.jobctl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
 	d.jobctl("label", "nodes", "--all", "disk=ssd")
@@ -46,7 +47,7 @@ func TestASuspendedJobMayChangeWhereAndWithWhatItRuns(t *testing.T) {
 	for _, spec := range []string{here, more, labelled, tolerant} {
 		accepted(spec)
 	}
-	immutable(command, "field is immutable")
+	immutable(command, "of the pods of a suspended Job only the scheduling")
 	accepted(`{"suspend":false}`)
 	for _, p := range d.running("j", 2) {
 		if p.Spec.NodeName != node || p.Spec.NodeSelector["disk"] != "ssd" || p.Spec.Containers[0].Resources.Limits.Memory().String() != "48Mi" ||

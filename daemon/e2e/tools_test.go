@@ -23,18 +23,22 @@ spec:
       - {name: c, image: "busybox:1.36", command: [sh, -c, "echo hello; until [ -e /tmp/go ]; do sleep 0.1; done; echo bye"]}
 `
 
+// tools are those of docs/programs.md, beside the launchers.
+var tools = map[string]func(d *daemon, namespace string){
+	"kubectl two minors older": olderKubectl,
+	"kustomize":                kustomize,
+	"stern":                    stern,
+	"python3-kubernetes":       pythonClient,
+	"cdk8s":                    cdk8s,
+}
+
 // TestTools runs other people's programs against one daemon, each in a namespace of its own. Those that `make e2e-tools`
 // builds and that are not there are skipped by name.
 func TestTools(t *testing.T) {
+	t.Parallel()
 	needContainers(t)
 	d := start(t, "--listen", freePort(t))
-	for name, test := range map[string]func(d *daemon, namespace string){
-		"kubectl two minors older": olderKubectl,
-		"kustomize":                kustomize,
-		"stern":                    stern,
-		"python3-kubernetes":       pythonClient,
-		"cdk8s":                    cdk8s,
-	} {
+	for name, test := range tools {
 		t.Run(name, func(t *testing.T) {
 			here := *d
 			here.t = t
@@ -45,8 +49,7 @@ func TestTools(t *testing.T) {
 	}
 	for name, why := range map[string]string{
 		"kubectl one and two minors newer": "k8s.io/kubectl v0.38 needs Go 1.27, and there is none after it yet",
-		"k9s":                              "the module proxy does not serve github.com/derailed/k9s",
-		"kube-state-metrics":               "the module proxy does not serve k8s.io/kube-state-metrics; TestWish12WhoRanWhat reads the metrics of its names",
+		"kube-state-metrics":               "the module proxy does not serve k8s.io/kube-state-metrics; TestWhoRanWhat reads the metrics of its names",
 	} {
 		t.Run(name, func(t *testing.T) { t.Skip(why) })
 	}
@@ -159,8 +162,7 @@ func stern(d *daemon, namespace string) {
 
 // pythonClient goes beyond the example in docs/api.md: options that the client always sends, a command in a pod, a patch.
 func pythonClient(d *daemon, namespace string) {
-	const python = "/usr/bin/python3" // Debian's, which has Debian's modules
-	if out, err := exec.Command(python, "-c", "import kubernetes").CombinedOutput(); err != nil {
+	if out, err := exec.Command(debianPython, "-c", "import kubernetes").CombinedOutput(); err != nil {
 		d.t.Skipf("needs python3-kubernetes: %s", out)
 	}
 	script := d.file("client.py", `
@@ -197,7 +199,7 @@ try:
 except client.ApiException as e:
     assert e.status == 404, e
 `)
-	if out, err := d.clientOf(python)(script, namespace, d.file("job.yaml", greeter)); err != nil {
+	if out, err := d.clientOf(debianPython)(script, namespace, d.file("job.yaml", greeter)); err != nil {
 		d.t.Fatalf("%v: %s", err, out)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 // Images and pods put whatever they like where the daemon reads files of theirs.
 func TestWhatIsNoPlainFileIsNotOpened(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	image := func(name, user string, with func(*images.Tree)) string {
 		tree := images.NewTree()
@@ -60,7 +61,12 @@ spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: 0
   volumes: [{name: v, emptyDir: {}}]
-  initContainers: [{name: i, image: "busybox:1.36", command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]}]
+  initContainers:
+  - name: i
+    image: busybox:1.36
+    command: [sh, -c, %q]
+    securityContext: {capabilities: {add: [MKNOD]}}
+    volumeMounts: [{name: v, mountPath: /v}]
   containers:
   - name: c
     image: busybox:1.36

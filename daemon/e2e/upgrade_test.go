@@ -26,6 +26,7 @@ const upgraded = "../../testdata/upgrade"
 // TestUpgradeOfADatabase opens databases that older versions of jobd have left, as after a reboot with a new version:
 // nothing is lost, and everything goes on. `make upgrade FROM=COMMIT RECORD=1` records one.
 func TestUpgradeOfADatabase(t *testing.T) {
+	t.Parallel()
 	recorded, _ := filepath.Glob(filepath.Join(upgraded, "*.tar.gz"))
 	if len(recorded) == 0 {
 		t.Fatal("there is none")
@@ -160,7 +161,8 @@ func (d *daemon) goesOnAsBefore() {
 	d.jobctl("create", "job", "ticked", "--from=cronjob/ticking")
 	d.complete("ticked")
 	d.jobctl("delete", "job/huge")
-	if resting, err := d.BatchV1().CronJobs("default").Get(d.t.Context(), "resting", metav1.GetOptions{}); err != nil || resting.Status.LastScheduleTime != nil {
+	if resting, err := d.BatchV1().CronJobs("default").Get(d.t.Context(), "resting", metav1.GetOptions{}); err != nil ||
+		resting.Status.LastScheduleTime != nil {
 		d.t.Errorf("cronjob resting: %v: %+v", err, resting.Status)
 	}
 	if out, err := d.try("jobd", nil, "db", "check", "--root", d.root, "--state", d.state); err != nil || strings.TrimSpace(out) != "sound" {

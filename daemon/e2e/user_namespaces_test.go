@@ -69,6 +69,7 @@ func (d *daemon) in(pod, command string) string {
 }
 
 func TestUserNamespaces(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		host := t.TempDir()
 		for name, owner := range map[string]int{"root": 0, "user": 1000, "file": 0} {
@@ -132,7 +133,11 @@ func TestUserNamespaces(t *testing.T) {
 			}
 		})
 		t.Run("it rules over its own network and nothing of the host", func(t *testing.T) {
-			d.in("a", "ip link set lo down && ip link set lo up && hostname | grep -q ^a && mount -t tmpfs none /mnt 2>&1 || mkdir -p /mnt && mount -t tmpfs none /mnt")
+			d.in(
+				"a",
+				"ip link set lo down && ip link set lo up && hostname | grep -q ^a && mount -t tmpfs none /mnt 2>&1 || mkdir -p "+
+					"/mnt && mount -t tmpfs none /mnt",
+			)
 			if got := strings.TrimSpace(d.in("a", "cat /proc/sys/net/ipv4/ip_unprivileged_port_start")); got != "80" {
 				t.Errorf("the sysctl is %s", got)
 			}
@@ -195,6 +200,7 @@ func ownerOf(info os.FileInfo) string {
 
 // A pod waits, and says why, while there are no free users for it.
 func TestUserNamespacesRunOut(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--user-namespaces", "default", "--user-namespace-range", "2130706432:131072")
 	sleeper := func(name, more string) string {
 		return fmt.Sprintf(`
@@ -233,6 +239,7 @@ spec:
 
 // What a pod's own users cannot do is refused, with the reason.
 func TestUserNamespacesRefuse(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	pod := func(name, spec, container string) string {
 		return fmt.Sprintf(`
@@ -272,6 +279,7 @@ spec:
 
 // The processes of a pod that share a PID namespace do so with the pod's own users.
 func TestUserNamespacesWithSharedProcesses(t *testing.T) {
+	t.Parallel()
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(`
 apiVersion: v1

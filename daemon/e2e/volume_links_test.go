@@ -28,6 +28,7 @@ func linkedImage() (images.Image, error) {
 
 // TestVolumesAtLinksToNothing: the directory to which the link leads is made, whatever the OCI runtime does by itself.
 func TestVolumesAtLinksToNothing(t *testing.T) {
+	t.Parallel()
 	const manifest = `
 apiVersion: v1
 kind: ConfigMap

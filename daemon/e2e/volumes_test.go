@@ -14,6 +14,7 @@ import (
 )
 
 func TestHostPathTypesInPods(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644); err != nil {
@@ -76,6 +77,7 @@ spec:
 }
 
 func TestGroupsAndReadOnlyMounts(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	dir := t.TempDir()
 	if err := os.Mkdir(dir+"/below", 0o777); err != nil {
@@ -136,6 +138,7 @@ below
 }
 
 func TestSeccompProfilesOfOnesOwn(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	if err := os.MkdirAll(d.root+"/seccomp/my", 0o755); err != nil {
 		t.Fatal(err)
@@ -171,6 +174,7 @@ spec:
 }
 
 func TestAnEmptyDirOverItsLimitEvicts(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	d.apply(`
 apiVersion: batch/v1
@@ -191,7 +195,8 @@ spec:
 `)
 	d.failed("full", "PodFailurePolicy")
 	p := d.pods("full")[0]
-	if want := `Usage of EmptyDir volume "v" exceeds the limit "2Mi". `; p.Status.Phase != "Failed" || p.Status.Reason != "Evicted" || p.Status.Message != want {
+	if want := `Usage of EmptyDir volume "v" exceeds the limit "2Mi". `; p.Status.Phase != "Failed" ||
+		p.Status.Reason != "Evicted" || p.Status.Message != want {
 		t.Errorf("the pod: %s, %s, %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
 	}
 	if events := d.jobctl("events", "--for", "pod/"+p.Name); !strings.Contains(events, "Evicted") {
@@ -201,6 +206,7 @@ spec:
 
 // TestTearDownThatCannotBeDone makes the directory of all pods immutable, as somebody on the host might.
 func TestTearDownThatCannotBeDone(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	// A pod that is given no time to end is gone from the API at once, and so are its events.
 	d.apply(strings.Replace(onePod("kept", "busybox:1.36", "exec sleep 1000"), "GracePeriodSeconds: 0", "GracePeriodSeconds: 1", 1))
@@ -226,7 +232,8 @@ func TestTearDownThatCannotBeDone(t *testing.T) {
 	d.jobctl("delete", "pod", "kept", "--wait=false")
 	d.eventually("an event names what cannot be removed", func() error {
 		said := d.jobctl("get", "events", "-o", `jsonpath={range .items[?(@.reason=="FailedKillPod")]}{.involvedObject.name}: {.message}{end}`)
-		if !strings.HasPrefix(said, "kept: Tear-down has failed ") || !strings.Contains(said, filepath.Join(dir.Name(), string(p.UID))+": operation not permitted") {
+		if !strings.HasPrefix(said, "kept: Tear-down has failed ") ||
+			!strings.Contains(said, filepath.Join(dir.Name(), string(p.UID))+": operation not permitted") {
 			return fmt.Errorf("it says %q", said)
 		}
 		return nil

@@ -95,9 +95,63 @@ func (h *hanging) isSetAside(kind, name string) {
 	}
 }
 
+// A Job each of whose pods hangs a pass costs two starts: after the second one it is left alone with all its pods, until it is changed.
+func TestAJobWhosePodsHangIsSetAside(t *testing.T) {
+	t.Parallel()
+	h := startHanging(t, nil)
+	stop := t.TempDir()
+	h.apply(fmt.Sprintf(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: bad}
+spec:
+  parallelism: 4
+  completions: 4
+  template:
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: c
+        image: busybox:1.36
+        command: [sh, -c, "until [ -e /stop/all ] || [ -e /stop/$HOSTNAME ]; do sleep 0.1; done"]
+        volumeMounts: [{name: stop, mountPath: /stop}]
+      volumes: [{name: stop, hostPath: {path: %s}}]
+`, stop))
+	h.until("bad", "ready", func(j *batchv1.Job) bool { return j.Status.Ready != nil && *j.Status.Ready == 4 })
+	pods := h.pods("bad")
+	end := func(name string) {
+		if err := os.WriteFile(filepath.Join(stop, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range pods[:3] {
+		h.hangAt("spin", "pass pods pods/default/"+p.Name)
+		end(p.Name)
+		if i < 2 {
+			h.ends(70, "on pods/default/"+p.Name)
+			h.serve()
+		}
+	}
+	h.isSetAside("Job", "bad")
+	if said := h.jobctl("why", "pods/"+pods[2].Name); !strings.Contains(said, "at work on several other pods of Job bad") {
+		t.Errorf("why says %s", said)
+	}
+	h.apply(sleeper("good", 1, 0, ""))
+	h.complete("good")
+	if n := len(h.pods("bad")); n != 4 {
+		t.Errorf("there are %d pods", n)
+	}
+	h.goOn()
+	end("all")
+	h.jobctl("annotate", "job/bad", "try-again=yes")
+	h.complete("bad")
+}
+
 // A pass that hangs on one Job, or the lock of the network on one pod, is seen and ends the daemon. The next one leaves that
 // object alone: all others go on, and no container notices.
 func TestWhatHangsIsSetAside(t *testing.T) {
+	t.Parallel()
 	h := startHanging(t, nil)
 	stop := t.TempDir()
 	h.apply(fmt.Sprintf(`
@@ -167,6 +221,7 @@ spec:
 
 // A transaction that hangs ends the daemon too. No object is set aside for it.
 func TestATransactionThatHangs(t *testing.T) {
+	t.Parallel()
 	h := startHanging(t, nil, "--runtime", "simulated")
 	h.hangAt("block", "transaction")
 	h.inBackground(sleeper("bad", 1, 0, ""))
@@ -183,6 +238,7 @@ func TestATransactionThatHangs(t *testing.T) {
 
 // SIGTERM ends a daemon whose pass hangs, and a second one ends it at once.
 func TestSIGTERMEndsWhatHangs(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"spin", "block"} {
 		t.Run(how, func(t *testing.T) {
 			h := startHanging(t, []string{"JOBD_WATCHDOG_HUNG=1h"}, "--runtime", "simulated")
@@ -220,6 +276,7 @@ func TestSIGTERMEndsWhatHangs(t *testing.T) {
 
 // A start that hangs is ended by SIGTERM, and by the watchdog.
 func TestAStartThatHangs(t *testing.T) {
+	t.Parallel()
 	h := startHanging(t, nil, "--runtime", "simulated")
 	h.apply(sleeper("bad", 1, 1000, ""))
 	h.kill()
@@ -245,6 +302,7 @@ func TestAStartThatHangs(t *testing.T) {
 
 // A process that was stopped for longer than a hang takes is none, even if it was at work.
 func TestAStoppedProcessDoesNotHang(t *testing.T) {
+	t.Parallel()
 	h := startHanging(t, nil, "--runtime", "simulated")
 	h.hangAt("block", "pass jobs jobs.batch/default/bad")
 	h.inBackground(sleeper("bad", 1, 0, ""))
@@ -264,4 +322,26 @@ func TestAStoppedProcessDoesNotHang(t *testing.T) {
 	h.ends(70, "jobd hangs and ends itself") // after ten seconds of its own
 	h.goOn()
 	h.serve()
+}
+
+// A fault of jobd in what it does for one pod ends it once: the pod is left alone from then on.
+func TestAPanicSetsAside(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ what, point string }{
+		{"a pass", "pass pods pods/default/bad"}, {"the work on a pod", "work default bad"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			h := startHanging(t, nil)
+			h.hangAt("panic", c.point)
+			h.inBackground(`{apiVersion: v1, kind: Pod, metadata: {name: bad}, spec: {restartPolicy: Never, containers: [{name: c, image: "busybox:1.36", command: ["true"]}]}}`)
+			h.ends(70, "jobd has met a fault of its own")
+			h.serve()
+			if c.what == "the work on a pod" { // it is stored
+				h.isSetAside("Pod", "bad")
+			}
+			h.apply(sleeper("good", 1, 0, ""))
+			h.complete("good")
+			h.goOn()
+		})
+	}
 }

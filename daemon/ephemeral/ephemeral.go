@@ -24,8 +24,8 @@ import (
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/lock"
 	"github.com/jobd/jobd/daemon/maintenance"
-	"github.com/jobd/jobd/filelock"
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/filelock"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 // Dirs says where places are. Zero fields have the values of DefaultDirs.

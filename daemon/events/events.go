@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/lru"
+
+	"github.com/jobd/jobd/api/conditions"
 )
 
 // Sources of events: those of a cluster, since people and scripts look for them.
@@ -92,6 +94,7 @@ func New(host string) *Recorder {
 func (e *Recorder) Event(
 	about corev1.ObjectReference, component, kind, reason, message string, now time.Time,
 ) *corev1.Event {
+	message = conditions.Brief(message)
 	r := e.remarks(subject{component, about.UID})
 	at := metav1.NewTime(now)
 	s, combined := r.say(kind, reason, message, about.FieldPath, now)
@@ -104,7 +107,7 @@ func (e *Recorder) Event(
 		return nil
 	}
 	if combined {
-		message = "(combined from similar events): " + message
+		message = conditions.Brief("(combined from similar events): " + message)
 	}
 	namespace := about.Namespace
 	if namespace == "" {

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,4 +66,15 @@ func TestEventsAreBoundedAsThoseOfACluster(t *testing.T) {
 			names[key] = got.Name
 		}
 	})
+}
+
+func TestMessagesAreBounded(t *testing.T) {
+	r := New("node")
+	about := corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "p", UID: "p"}
+	for i := range 2 * similarEvents { // the last ones are combined
+		e := r.Event(about, Kubelet, corev1.EventTypeWarning, "Failed", fmt.Sprint(i)+strings.Repeat("x", 1<<20), time.Unix(1e9, 0))
+		if e != nil && len(e.Message) != 1024 {
+			t.Fatalf("a message of %d bytes", len(e.Message))
+		}
+	}
 }

@@ -84,8 +84,11 @@ func TestFirst(t *testing.T) {
 	}{
 		{"nobody is here", bytes, nil, "", ""},
 		{"one whose end helps nobody stays", bytes, []Use{use("a", plain, wrote(0, 5), Size{})}, "", ""},
-		{"who takes most goes first", bytes, []Use{use("a", plain, wrote(5, 5), Size{}), use("b", plain, wrote(6, 5), Size{}), use("c", plain, wrote(4, 5), Size{})}, "b",
-			"The node was low on resource: ephemeral-storage. Threshold quantity: 100Mi, available: 50Mi. Container c was using 6Mi, request is 0, has larger consumption of ephemeral-storage. "},
+		{"who takes most goes first", bytes, []Use{
+			use("a", plain, wrote(5, 5), Size{}), use("b", plain, wrote(6, 5), Size{}), use("c", plain, wrote(4, 5), Size{}),
+		}, "b",
+			"The node was low on resource: ephemeral-storage. Threshold quantity: 100Mi, available: 50Mi. Container c was using " +
+				"6Mi, request is 0, has larger consumption of ephemeral-storage. "},
 		{"volumes count", bytes, []Use{use("a", plain, wrote(5, 5), Size{}), use("b", plain, nil, Size{Bytes: 6 << 20})}, "b",
 			"The node was low on resource: ephemeral-storage. Threshold quantity: 100Mi, available: 50Mi. "},
 		{"who is within its request goes later", bytes, []Use{use("a", asks, wrote(10, 5), Size{}), use("b", plain, wrote(2, 5), Size{})}, "b", "request is 0"},
@@ -94,7 +97,8 @@ func TestFirst(t *testing.T) {
 		{"but not if it alone is within its request", bytes, []Use{use("a", high, wrote(50, 5), Size{}), use("b", asks, wrote(2, 5), Size{})}, "a", ""},
 		{"a critical one never goes", bytes, []Use{use("a", critical, wrote(50, 5), Size{})}, "", ""},
 		{"inodes", inodes, []Use{use("a", plain, wrote(50, 5), Size{}), use("b", plain, wrote(2, 2000), Size{})}, "b",
-			"The node was low on resource: inodes. Threshold quantity: 100, available: 50. Container c was using 2k, request is 0, has larger consumption of inodes. "},
+			"The node was low on resource: inodes. Threshold quantity: 100, available: 50. Container c was using 2k, request is " +
+				"0, has larger consumption of inodes. "},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			got := ""

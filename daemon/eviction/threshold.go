@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/jobd/jobd/internal/quantity"
 )
 
 // Signal is what a threshold is about, by a kubelet's name.
@@ -62,7 +64,7 @@ func Parse(setting string) (all []Threshold, err error) {
 			if err != nil || !(t.Percent >= 0 && t.Percent < 100) {
 				return nil, fmt.Errorf("%s: %q is not a part of the whole, such as 1%%", t.Signal, value)
 			}
-		} else if t.Quantity, err = resource.ParseQuantity(value); err != nil || t.Quantity.Sign() < 0 {
+		} else if t.Quantity, err = quantity.Parse(value); err != nil || t.Quantity.Sign() < 0 {
 			return nil, fmt.Errorf("%s: %q is neither an amount nor a percentage", t.Signal, value)
 		}
 		all = append(all, t)
@@ -113,6 +115,20 @@ func (t Threshold) amount(d Disk) int64 {
 		return int64(float64(t.Signal.of(d.Capacity)) * t.Percent / 100)
 	}
 	return t.Quantity.Value()
+}
+
+// Reserve returns how much must be left.
+func Reserve(all []Threshold, d Disk) (reserve Size) {
+	for _, t := range all {
+		switch {
+		case t.Signal.of(d.Capacity) <= 0: // the disk has no such limit
+		case t.Signal == nodeFsInodesFree:
+			reserve.Inodes = t.amount(d)
+		default:
+			reserve.Bytes = t.amount(d)
+		}
+	}
+	return reserve
 }
 
 // Short returns the first threshold that is crossed, false if none is.

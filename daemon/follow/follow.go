@@ -1,6 +1,6 @@
-// Package follow is for those who keep something in step with the store beside the control loop: rules of the network, say.
+// Package follow helps to keep something in step with the store outside of the control loop: network rules, for example.
 //
-// Objects and changes of the store come in, and go out to whoever follows them. Signals let a burst of changes make one piece
+// Objects and changes of the store come in, and go out to their followers. Signals turn a burst of changes into one piece
 // of work.
 package follow
 

@@ -1,8 +1,8 @@
 // Package gang makes and follows Workloads and PodGroups, by which the pods of a Job start together or wait together
 // (KEP-4671, JobSpec.Scheduling).
 //
-// Changes of both kinds come in, and of the Jobs and pods that they are for. What goes out are the Workloads and
-// PodGroups that it writes in the loop's passes, and the groups that the node admits as a whole.
+// Changes of both kinds come in, and of the Jobs and pods that they are for. What goes out are the Workloads and PodGroups that
+// it creates through daemon/door and writes in the loop's passes, and the groups that the node admits as a whole.
 package gang
 
 import (
@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/jobd/jobd/api/scheduling"
-	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/daemon/door"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
@@ -30,8 +30,10 @@ import (
 // Gangs is the controller of Workloads and PodGroups.
 type Gangs struct {
 	loop.Base
+	loop.NoJobs
 	capacity *node.Node
 	settings job.Settings
+	doors    *door.Keeper
 
 	// Workloads by the Job that they name, and PodGroups by the Workload that they name, all by their keys.
 	workloads, groups references
@@ -39,9 +41,9 @@ type Gangs struct {
 }
 
 // New makes the controller. It tells capacity which pods are a group.
-func New(capacity *node.Node, settings job.Settings) *Gangs {
+func New(capacity *node.Node, settings job.Settings, doors *door.Keeper) *Gangs {
 	return &Gangs{
-		capacity: capacity, settings: settings,
+		capacity: capacity, settings: settings, doors: doors,
 		workloads: newReferences(), groups: newReferences(), minCounts: map[string]int32{},
 	}
 }
@@ -130,10 +132,8 @@ func (g *Gangs) groupOf(jobKey string) string {
 }
 
 // Group returns the PodGroup of new pods of a Job, and creates it and its Workload if they are missing. Nil means that
-// the pods are scheduled one by one. A refusal says why the PodGroup cannot be created.
-func (g *Gangs) Group(
-	p *loop.Pass, j *batchv1.Job, started bool, references *storage.PodReferences,
-) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
+// the pods are scheduled one by one. A refusal says why one of them cannot be created.
+func (g *Gangs) Group(p *loop.Pass, j *batchv1.Job, started bool) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
 	if !job.IsGang(j, g.settings) {
 		return nil, nil, nil
 	}
@@ -144,8 +144,8 @@ func (g *Gangs) Group(
 	var w *schedulingv1beta1.Workload
 	switch len(found) {
 	case 0:
-		if w, err = g.makeWorkload(p, j); err != nil || w == nil {
-			return nil, nil, err
+		if w, refusal, err = g.makeWorkload(p, j); err != nil || w == nil {
+			return nil, refusal, err
 		}
 	case 1:
 		w = &schedulingv1beta1.Workload{}
@@ -157,7 +157,7 @@ func (g *Gangs) Group(
 	}
 	switch groups := g.groups.by(objects.Key(objects.Workloads, w)); len(groups) {
 	case 0:
-		return g.makePodGroup(p, j, w, references)
+		return g.makePodGroup(p, j, w)
 	case 1:
 		pg = &schedulingv1beta1.PodGroup{}
 		if ok, err := objects.Read(p, groups[0], pg); err != nil || !ok {
@@ -170,39 +170,42 @@ func (g *Gangs) Group(
 	}
 }
 
-func (g *Gangs) makeWorkload(p *loop.Pass, j *batchv1.Job) (*schedulingv1beta1.Workload, error) {
-	w, err := job.NewWorkload(j)
-	if err != nil {
-		return nil, err
+// makeWorkload creates the Workload of a Job. There is none if its name is taken, or after a refusal.
+func (g *Gangs) makeWorkload(p *loop.Pass, j *batchv1.Job) (w *schedulingv1beta1.Workload, refusal, err error) {
+	if w, err = job.NewWorkload(j); err != nil {
+		return nil, nil, err
 	}
-	w.UID, w.CreationTimestamp, w.Generation = uuid.NewUUID(), metav1.NewTime(p.Now), 1
+	w.UID, w.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(p.Now)
 	key := objects.Key(objects.Workloads, w)
 	if _, taken := p.Get(key); taken {
-		return nil, event(p, j, job.WorkloadUnused(fmt.Sprintf("there is another Workload %s", w.Name)))
+		return nil, nil, event(p, j, job.WorkloadUnused(fmt.Sprintf("there is another Workload %s", w.Name)))
+	}
+	if refusal, err := g.admit(p, door.Workloads, w); refusal != nil || err != nil {
+		return nil, refusal, err
 	}
 	g.setWorkload(key, w)
 	if err := p.Put(key, w); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return w, event(p, j, job.WorkloadCreated(j.Name, w.Name))
+	return w, nil, event(p, j, job.WorkloadCreated(j.Name, w.Name))
 }
 
+// makePodGroup creates the PodGroup of a Job. There is none if its name is taken, the Workload has another form, or after a
+// refusal.
 func (g *Gangs) makePodGroup(
-	p *loop.Pass, j *batchv1.Job, w *schedulingv1beta1.Workload, references *storage.PodReferences,
+	p *loop.Pass, j *batchv1.Job, w *schedulingv1beta1.Workload,
 ) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
 	pg, err = job.NewPodGroup(j, w)
-	if err != nil { // the Workload has another form
+	if err != nil {
 		return nil, nil, event(p, j, job.WorkloadUnused(err.Error()))
 	}
-	if refusal := references.ResolveGroup(pg); refusal != nil {
-		return nil, fmt.Errorf("podgroups %q is forbidden: %w", pg.Name, refusal), nil
-	}
-	scheduling.SetPodGroupDefaults(pg)
-	scheduling.PreparePodGroup(pg)
 	pg.UID, pg.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(p.Now)
 	key := objects.Key(objects.PodGroups, pg)
 	if _, taken := p.Get(key); taken {
 		return nil, nil, event(p, j, job.WorkloadUnused(fmt.Sprintf("there is another PodGroup %s", pg.Name)))
+	}
+	if refusal, err := g.admit(p, door.PodGroups, pg); refusal != nil || err != nil {
+		return nil, refusal, err
 	}
 	g.setPodGroup(key, pg)
 	if err := p.Put(key, pg); err != nil {
@@ -211,9 +214,18 @@ func (g *Gangs) makePodGroup(
 	return pg, nil, event(p, j, job.PodGroupCreated(j.Name, pg.Name))
 }
 
-// Resize adjusts a gang to its Job: how many pods have to start together (JobSpec.Parallelism,
+// admit asks whether an object may be created, and fills it in.
+func (g *Gangs) admit(p *loop.Pass, kind door.Kind, obj objects.Object) (refusal, err error) {
+	in, refusal, err := g.doors.Open(p, obj.GetNamespace(), kind)
+	if refusal != nil || err != nil {
+		return refusal, err
+	}
+	return in.Admit(obj)
+}
+
+// JobChanged adjusts a gang to its Job: how many pods have to start together (JobSpec.Parallelism,
 // GangSchedulingPolicy.MinCount).
-func (g *Gangs) Resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
+func (g *Gangs) JobChanged(p *loop.Pass, jobKey string, j *batchv1.Job) error {
 	key := g.groupOf(jobKey)
 	if key == "" {
 		return nil
@@ -233,7 +245,7 @@ func (g *Gangs) Resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
 		return err
 	}
 	w := &schedulingv1beta1.Workload{}
-	if ok, err := objects.Read(p, g.groups.names[key], w); err != nil || !ok {
+	if ok, err := objects.Read(p, g.groups.named(key), w); err != nil || !ok {
 		return err
 	}
 	if len(w.Spec.PodGroupTemplates) != 1 || w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang == nil ||
@@ -290,7 +302,7 @@ func Preempted(message string) metav1.Condition {
 func Waits(why string) metav1.Condition {
 	return metav1.Condition{
 		Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionFalse,
-		Reason: schedulingv1beta1.PodGroupReasonUnschedulable, Message: why,
+		Reason: schedulingv1beta1.PodGroupReasonUnschedulable, Message: conditions.Brief(why),
 	}
 }
 

@@ -3,34 +3,32 @@ package gang
 import (
 	"maps"
 	"slices"
+
+	"github.com/jobd/jobd/internal/multimap"
 )
 
-// references holds which objects name which other object.
+// references holds which objects name which other object, one at most.
 type references struct {
-	names   map[string]string
-	namedBy map[string]map[string]struct{}
+	*multimap.TwoWay[string, string]
 }
 
-func newReferences() references {
-	return references{map[string]string{}, map[string]map[string]struct{}{}}
-}
+func newReferences() references { return references{multimap.NewTwoWay[string, string]()} }
 
 func (r references) set(key, named string) {
-	if old, ok := r.names[key]; ok {
-		if delete(r.namedBy[old], key); len(r.namedBy[old]) == 0 {
-			delete(r.namedBy, old)
-		}
-		delete(r.names, key)
-	}
 	if named == "" {
+		r.Set(key)
 		return
 	}
-	r.names[key] = named
-	if r.namedBy[named] == nil {
-		r.namedBy[named] = map[string]struct{}{}
+	r.Set(key, named)
+}
+
+// named returns the object that this one names; empty if it names none.
+func (r references) named(key string) string {
+	for _, named := range r.Values(key) {
+		return named
 	}
-	r.namedBy[named][key] = struct{}{}
+	return ""
 }
 
 // by returns the objects that name this one.
-func (r references) by(named string) []string { return slices.Sorted(maps.Keys(r.namedBy[named])) }
+func (r references) by(named string) []string { return slices.Sorted(maps.Keys(r.Keys(named))) }

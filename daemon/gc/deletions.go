@@ -87,7 +87,7 @@ func (d *deletions) settleDeletion(p *loop.Pass, key string) error {
 		}
 		return d.dropFinalizer(p, key, obj, metav1.FinalizerOrphanDependents)
 	case metav1.DeletePropagationForeground:
-		if done, err := d.deleteFirst(p, obj.GetUID(), key); err != nil || !done {
+		if done, err := d.deleteFirst(p, obj, key); err != nil || !done {
 			return err
 		}
 		return d.dropFinalizer(p, key, obj, metav1.FinalizerDeleteDependents)
@@ -135,7 +135,8 @@ func ownedBy(obj metav1.Object, uid types.UID) bool {
 
 // deleteFirst deletes all dependents of an owner (propagation Foreground), over as many passes as that takes, and
 // reports whether none is left that blocks the owner (OwnerReference.BlockOwnerDeletion).
-func (d *deletions) deleteFirst(p *loop.Pass, owner types.UID, ownerKey string) (bool, error) {
+func (d *deletions) deleteFirst(p *loop.Pass, of metav1.Object, ownerKey string) (bool, error) {
+	owner := of.GetUID()
 	if _, asked := d.waiting[owner]; !asked {
 		if end, err := d.walk(p, owner, func(key string) error { return d.settleDependent(p, key) }); err != nil || !end {
 			d.deleting.Add(ownerKey)
@@ -151,7 +152,8 @@ func (d *deletions) deleteFirst(p *loop.Pass, owner types.UID, ownerKey string) 
 			return false
 		}
 		obj, ok, failed := d.objects.Get(p, key)
-		none, err = !ok || !storage.BlocksOwner(obj, string(owner)), failed
+		none, err = !ok || !storage.BlocksOwner(obj, of), failed
+		p.Pods.Drop(key)
 		return none && err == nil
 	})
 	return none, err

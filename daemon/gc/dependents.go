@@ -55,7 +55,7 @@ func (d *dependents) Rebuild(s *store.Snapshot, _ time.Time) error {
 
 // Gone takes in the end of an object, for what it owned and for what owned it.
 func (d *dependents) Gone(p *loop.Pass, o store.Object) {
-	if objects.Hidden(o.Key) {
+	if storage.Hidden(o.Key) {
 		return // its UID is that of an object which may still exist
 	}
 	d.recheckOwners(&o)
@@ -154,6 +154,7 @@ func (c *Collector) breakCircle(p *loop.Pass, obj objects.Object) (err error) {
 		dependent, ok, failed := c.objects.Get(p, key)
 		err = failed
 		circle = ok && isLeaving(dependent)
+		p.Pods.Drop(key)
 		return !circle && err == nil
 	})
 	if err != nil || !circle {

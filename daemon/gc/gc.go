@@ -35,11 +35,8 @@ type Jobs interface {
 	Drop(job, pod types.UID)
 }
 
-// Collector is the state that the controllers of garbage collection share.
-type Collector struct {
-	objects Objects
-	jobs    Jobs
-
+// Notes are what is to be looked at. Other controllers add to them.
+type Notes struct {
 	collect   *loop.Queue[types.UID] // owners that are gone and may have left something behind
 	abandoned *loop.Queue[string]    // objects whose owners may not be there
 	deleting  *loop.Queue[string]    // objects that are being deleted
@@ -47,15 +44,11 @@ type Collector struct {
 	walks map[types.UID]string
 	// waiting are the owners that are being deleted and wait for their dependents, by UID, with their keys.
 	waiting map[types.UID]string
-	// found holds the answers of exists for the length of one pass.
-	found map[types.UID]bool
 }
 
-// New makes a collector, which knows nothing until its controllers are rebuilt.
-func New(objects Objects, jobs Jobs) *Collector {
-	return &Collector{
-		objects:   objects,
-		jobs:      jobs,
+// NewNotes returns empty notes.
+func NewNotes() *Notes {
+	return &Notes{
 		collect:   loop.NewQueue[types.UID](),
 		abandoned: loop.NewQueue[string](),
 		deleting:  loop.NewQueue[string](),
@@ -64,25 +57,39 @@ func New(objects Objects, jobs Jobs) *Collector {
 	}
 }
 
+// Collector is the state that the controllers of garbage collection share.
+type Collector struct {
+	*Notes
+	objects Objects
+	jobs    Jobs
+	// found holds the answers of exists for the length of one pass.
+	found map[types.UID]bool
+}
+
+// New makes a collector, which knows nothing but its notes until its controllers are rebuilt.
+func New(notes *Notes, objects Objects, jobs Jobs) *Collector {
+	return &Collector{Notes: notes, objects: objects, jobs: jobs}
+}
+
 // Abandoned notes an object of which some owner may not exist.
-func (c *Collector) Abandoned(key string) { c.abandoned.Add(key) }
+func (n *Notes) Abandoned(key string) { n.abandoned.Add(key) }
 
 // Deleting notes an object that is being deleted.
-func (c *Collector) Deleting(key string) { c.deleting.Add(key) }
+func (n *Notes) Deleting(key string) { n.deleting.Add(key) }
 
 // NoteDeletion notes an object if it is being deleted and its dependents have to go first.
-func (c *Collector) NoteDeletion(key string, obj metav1.Object) {
+func (n *Notes) NoteDeletion(key string, obj metav1.Object) {
 	if obj.GetDeletionTimestamp() != nil && storage.Propagation(obj) != metav1.DeletePropagationBackground {
-		c.deleting.Add(key)
+		n.deleting.Add(key)
 	}
 }
 
 // OwnerGone collects what an object has left behind.
-func (c *Collector) OwnerGone(p *loop.Pass, uid types.UID) {
-	delete(c.waiting, uid)
-	delete(c.walks, uid)
+func (n *Notes) OwnerGone(p *loop.Pass, uid types.UID) {
+	delete(n.waiting, uid)
+	delete(n.walks, uid)
 	if owns(p, uid) {
-		c.collect.Add(uid)
+		n.collect.Add(uid)
 	}
 }
 
@@ -108,7 +115,7 @@ func (c *Collector) walk(p *loop.Pass, owner types.UID, visit func(key string) e
 	visited := 0
 	end = true
 	p.Snapshot().Owned(string(owner), c.walks[owner], func(key string) bool {
-		if visited++; visited > loop.Budget/2 || p.Spent() {
+		if visited++; visited > loop.Budget/2 || visited > 1 && p.Spent() {
 			c.walks[owner], end = key, false
 			return false
 		}

@@ -126,6 +126,17 @@ func isLeaving(obj metav1.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && storage.Propagation(obj) == metav1.DeletePropagationForeground
 }
 
+// Stranger returns an owner of an object that is of a kind which is not served here, as KIND NAME (APIVERSION): the object is left
+// alone then, whatever becomes of its other owners. Empty if it has none.
+func Stranger(obj metav1.Object) string {
+	for _, ref := range obj.GetOwnerReferences() {
+		if kindOf(ref) == nil {
+			return fmt.Sprintf("%s %s (%s)", ref.Kind, ref.Name, ref.APIVersion)
+		}
+	}
+	return ""
+}
+
 // kindOf returns the kind of an owner, nil if jobd does not have it. The group counts and not its version, as for the
 // controllers of Jobs and pods: an owner named by an older one (batch/v1beta1) is the same object.
 func kindOf(ref metav1.OwnerReference) *kind.Kind {

@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	podresource "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/api/history"
+	wire "github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
@@ -23,9 +27,9 @@ import (
 // Pod is what the containers of a pod have used that have ended.
 type Pod struct {
 	// Key is that of the pod's object, Of the UID of its Job.
-	Key        string              `json:"key"`
-	Of         string              `json:"of"`
-	Containers []history.Container `json:"containers,omitempty"`
+	Key        string           `json:"key"`
+	Of         string           `json:"of"`
+	Containers []wire.Container `json:"containers,omitempty"`
 	// OOMPeaks has the memory, in bytes, of those that the kernel has killed for want of it, by name: that of the last
 	// such end.
 	OOMPeaks map[string]int64 `json:"oomPeaks,omitempty"`
@@ -38,10 +42,10 @@ func (p *Pod) Fold(observations []pod.Observation) (changed bool) {
 		if o.What != pod.Exited && o.What != pod.Lost {
 			continue
 		}
-		at := slices.IndexFunc(p.Containers, func(c history.Container) bool { return c.Name == o.Container })
+		at := slices.IndexFunc(p.Containers, func(c wire.Container) bool { return c.Name == o.Container })
 		if at < 0 {
 			at = len(p.Containers)
-			p.Containers = append(p.Containers, history.Container{Name: o.Container, Restarts: -1})
+			p.Containers = append(p.Containers, wire.Container{Name: o.Container, Restarts: -1})
 		}
 		c := &p.Containers[at]
 		if o.Attempt <= c.Restarts {
@@ -63,7 +67,7 @@ func (p *Pod) Fold(observations []pod.Observation) (changed bool) {
 	return changed
 }
 
-// lostExitCode is the exit code in the status of a container of which it is not known how it ended.
+// lostExitCode is the exit code in the status of a container when nobody knows how it ended.
 const lostExitCode = 137
 
 func reason(o *pod.Observation) string {
@@ -81,23 +85,23 @@ func reason(o *pod.Observation) string {
 }
 
 // used returns figures as they are shown, to the millisecond: their digits are most of what is stored of a Job.
-func used(u runtime.Used) history.Use {
-	return history.Use{CPUSeconds: rounded(u.CPU.Seconds()), PeakMemory: u.PeakMemory}
+func used(u runtime.Used) wire.Use {
+	return wire.Use{CPUSeconds: rounded(u.CPU.Seconds()), PeakMemory: u.PeakMemory}
 }
 
 func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
 // End returns what is kept of a pod that has ended, or whose object is gone.
-func (p *Pod) End(obj *corev1.Pod, now time.Time) history.Pod {
-	end := history.Pod{
+func (p *Pod) End(obj *corev1.Pod, now time.Time) wire.Pod {
+	end := wire.Pod{
 		Name: obj.Name, Index: obj.Annotations[batchv1.JobCompletionIndexAnnotation],
-		Started: obj.Status.StartTime, Result: history.PodStopped, Reason: obj.Status.Reason, Containers: p.Containers,
+		Started: obj.Status.StartTime, Result: wire.PodStopped, Reason: obj.Status.Reason, Containers: p.Containers,
 	}
 	switch {
 	case obj.Status.Phase == corev1.PodSucceeded:
-		end.Result = history.PodSucceeded
+		end.Result = wire.PodSucceeded
 	case obj.Status.Phase == corev1.PodFailed && (obj.DeletionTimestamp == nil || disrupted(obj)):
-		end.Result = history.PodFailed
+		end.Result = wire.PodFailed
 	}
 	for _, c := range p.Containers {
 		end.Add(c.Use)
@@ -113,13 +117,50 @@ func (p *Pod) End(obj *corev1.Pod, now time.Time) history.Pod {
 	if end.Ended.IsZero() {
 		end.Ended = second(now)
 	}
+	for i := range end.Containers {
+		if c := podspec.Find(&obj.Spec, end.Containers[i].Name); c != nil {
+			end.Containers[i].Asked = asked(c.Resources.Requests, c.Resources.Limits)
+		}
+	}
 	switch c := deciding(obj, p.Containers); {
-	case end.Result == history.PodSucceeded:
+	case end.Result == wire.PodSucceeded:
 		end.ExitCode = new(int)
-	case end.Result == history.PodFailed && c != nil:
+	case end.Result == wire.PodFailed && c != nil:
 		end.ExitCode, end.Reason = &c.ExitCode, cmp.Or(end.Reason, c.Reason)
 	}
 	return end
+}
+
+// asked returns what is asked for by requests and limits.
+func asked(requests, limits corev1.ResourceList) wire.Resources {
+	return wire.Resources{
+		CPURequest: cpus(requests), CPULimit: cpus(limits),
+		MemoryRequest: podspec.Amount(requests[corev1.ResourceMemory]), MemoryLimit: podspec.Amount(limits[corev1.ResourceMemory]),
+	}
+}
+
+func cpus(of corev1.ResourceList) float64 {
+	return float64(podspec.MilliAmount(of[corev1.ResourceCPU])) / 1000
+}
+
+// askedByPod returns what a pod asks for, as the machine counts it.
+func askedByPod(obj *corev1.Pod) wire.Resources {
+	o := podresource.PodResourcesOptions{}
+	return asked(podresource.PodRequests(obj, o), podresource.PodLimits(obj, o))
+}
+
+// memoryOf returns the most memory that a pod had at a time, as far as the peaks of its containers tell: init containers run
+// one after the other, and before those that run together.
+func memoryOf(obj *corev1.Pod, containers []wire.Container) (most int64) {
+	var together int64
+	for _, c := range containers {
+		if slices.ContainsFunc(obj.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name && !podspec.IsSidecar(&i) }) {
+			most = max(most, c.PeakMemory)
+		} else {
+			together = podspec.Add(together, c.PeakMemory)
+		}
+	}
+	return max(most, together)
 }
 
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
@@ -132,7 +173,7 @@ func disrupted(p *corev1.Pod) bool {
 }
 
 // deciding returns the container of a pod that has failed last, nil if none has. Nothing depends on ephemeral ones.
-func deciding(p *corev1.Pod, containers []history.Container) *history.Container {
+func deciding(p *corev1.Pod, containers []wire.Container) *wire.Container {
 	for i := range slices.Backward(containers) {
 		c := &containers[i]
 		ephemeral := slices.ContainsFunc(p.Spec.EphemeralContainers, func(e corev1.EphemeralContainer) bool { return e.Name == c.Name })
@@ -149,7 +190,7 @@ const maxPods = 20
 // Account is what is known of a Job before its end.
 type Account struct {
 	// Job has the sums, and the pods that have ended since the last part.
-	Job history.Job `json:"job"`
+	Job wire.Job `json:"job"`
 	// Failures and Restarts count what may turn out to be retries.
 	Failures int `json:"failures,omitempty"`
 	Restarts int `json:"restarts,omitempty"`
@@ -157,13 +198,17 @@ type Account struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
-// Describe takes in what the object of the Job says of itself, and who has created it.
-func (a *Account) Describe(j *batchv1.Job, user string) {
+// Describe takes in what the object of the Job says of itself, the UID of its namespace, and who has created the Job.
+func (a *Account) Describe(j *batchv1.Job, namespace types.UID, user string) {
 	a.Job.Namespace, a.Job.Name, a.Job.UID, a.Job.Labels = j.Namespace, j.Name, string(j.UID), boundedLabels(j.Labels)
-	a.Job.User = user
+	a.Job.GenerateName = boundedPrefix(j)
+	a.Job.NamespaceUID, a.Job.User = string(namespace), user
 	a.Job.Created, a.Job.Started = j.CreationTimestamp, j.Status.StartTime
 	if owner := metav1.GetControllerOfNoCopy(j); owner != nil && owner.Kind == "CronJob" {
 		a.Job.CronJob = owner.Name
+	}
+	if !job.Managed(j) {
+		a.Job.ManagedBy = *j.Spec.ManagedBy
 	}
 }
 
@@ -182,15 +227,33 @@ func boundedLabels(labels map[string]string) map[string]string {
 	return labels
 }
 
+// boundedPrefix returns what the name of a Job was generated from. A client may write anything there: what does not begin the
+// name is nothing that its runs have in common.
+func boundedPrefix(j *batchv1.Job) string {
+	if !strings.HasPrefix(j.Name, j.GenerateName) {
+		return ""
+	}
+	return j.GenerateName
+}
+
+// Asks adds what a pod that has ended has asked for, and what it has used of that.
+func (a *Account) Asks(obj *corev1.Pod, end *wire.Pod) {
+	a.Job.Asked.Most(askedByPod(obj))
+	a.Job.PodMemory = max(a.Job.PodMemory, memoryOf(obj, end.Containers))
+	if end.Started != nil {
+		a.Job.PodSeconds += max(0, end.Ended.Sub(end.Started.Time).Seconds())
+	}
+}
+
 // Add adds a pod that has ended. If there are many pods by now, it returns a part of the history to be kept.
-func (a *Account) Add(p history.Pod) (part *history.Job) {
+func (a *Account) Add(p wire.Pod) (part *wire.Job) {
 	j := &a.Job
 	j.Add(p.Use)
 	j.CPUSeconds = rounded(j.CPUSeconds)
 	switch p.Result {
-	case history.PodSucceeded:
+	case wire.PodSucceeded:
 		j.Succeeded++
-	case history.PodFailed:
+	case wire.PodFailed:
 		j.Failed++
 		a.Failures++
 	default:
@@ -206,8 +269,8 @@ func (a *Account) Add(p history.Pod) (part *history.Job) {
 	if len(j.Pods) < maxPods {
 		return nil
 	}
-	part = &history.Job{
-		Namespace: j.Namespace, Name: j.Name, UID: j.UID, Created: j.Created, Ended: p.Ended, Part: true, Pods: j.Pods,
+	part = &wire.Job{
+		Namespace: j.Namespace, NamespaceUID: j.NamespaceUID, Name: j.Name, UID: j.UID, Created: j.Created, Ended: p.Ended, Part: true, Pods: j.Pods,
 	}
 	j.Pods = nil
 	return part
@@ -216,35 +279,38 @@ func (a *Account) Add(p history.Pod) (part *history.Job) {
 // maxCodes bounds how many different exit codes are counted.
 const maxCodes = 20
 
-func count(codes []history.ExitCode, code int) []history.ExitCode {
-	i := slices.IndexFunc(codes, func(c history.ExitCode) bool { return c.Code == code })
+func count(codes []wire.ExitCode, code int) []wire.ExitCode {
+	i := slices.IndexFunc(codes, func(c wire.ExitCode) bool { return c.Code == code })
 	switch {
 	case i >= 0:
 		codes[i].Count++
 	case len(codes) < maxCodes:
-		codes = append(codes, history.ExitCode{Code: code, Count: 1})
+		codes = append(codes, wire.ExitCode{Code: code, Count: 1})
 	}
-	slices.SortStableFunc(codes, func(a, b history.ExitCode) int { return cmp.Compare(b.Count, a.Count) })
+	slices.SortStableFunc(codes, func(a, b wire.ExitCode) int { return cmp.Compare(b.Count, a.Count) })
 	return codes
 }
 
 // Close returns what is kept of a Job that has ended with a status, or, with nil, has been deleted before.
-func (a *Account) Close(j *batchv1.Job, status *batchv1.JobStatus, now time.Time) history.Job {
+func (a *Account) Close(j *batchv1.Job, status *batchv1.JobStatus, now time.Time) wire.Job {
 	end := a.Job
-	end.Result, end.Ended = history.Deleted, second(now)
+	end.Result, end.Ended = wire.Deleted, second(now)
 	final := 0 // failures after which nothing was run again
 	if status != nil {
 		end.Started = status.StartTime
 		if c := batch.End(status); c != nil {
-			end.Ended, end.Reason, end.Result = c.LastTransitionTime, c.Reason, history.Complete
+			end.Ended, end.Reason, end.Result = c.LastTransitionTime, c.Reason, wire.Complete
 			if c.Type == batchv1.JobFailed {
-				end.Result, final = history.Failed, 1
+				end.Result, final = wire.Failed, 1
 			}
 		}
 		if j != nil && j.Spec.BackoffLimitPerIndex != nil {
 			n := ptr.Deref(j.Spec.Completions, 0)
 			final = job.ParseIndexes(ptr.Deref(status.FailedIndexes, ""), n).Len()
 		}
+	}
+	if end.PodMemory <= end.PeakMemory { // as of pods of one container: their digits are much of what is stored
+		end.PodMemory = 0
 	}
 	end.Retries = max(0, a.Failures-final) + a.Restarts
 	return end

@@ -5,8 +5,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/api/history"
+	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -44,7 +47,7 @@ func TestFoldCountsEachEndOnce(t *testing.T) {
 
 // The exit code of a pod is that of the container that has failed last, and not of one that was only added to look into it.
 func TestExitCodeOfAPod(t *testing.T) {
-	containers := []history.Container{{Name: "a", ExitCode: 3, Reason: "Error"}, {Name: "b"}, {Name: "debug", ExitCode: 9, Reason: "Error"}}
+	containers := []wire.Container{{Name: "a", ExitCode: 3, Reason: "Error"}, {Name: "b"}, {Name: "debug", ExitCode: 9, Reason: "Error"}}
 	obj := &corev1.Pod{}
 	obj.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
 	for phase, want := range map[corev1.PodPhase]int{corev1.PodFailed: 3, corev1.PodSucceeded: 0, corev1.PodRunning: -1} {
@@ -56,6 +59,48 @@ func TestExitCodeOfAPod(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: exit code %d, want %d", phase, got, want)
+		}
+	}
+}
+
+// A Job that grew after it ran out of memory has asked for the most that a pod did, and its init containers ran before the others.
+func TestWhatAJobAskedFor(t *testing.T) {
+	start := metav1.NewTime(time.Unix(1000, 0))
+	ends := func(memory string, peaks map[string]int64) (*corev1.Pod, wire.Pod) {
+		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse(memory)}
+		obj := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded, StartTime: &start}}
+		obj.Spec.InitContainers = []corev1.Container{
+			{Name: "init"}, {Name: "sidecar", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
+		}
+		obj.Spec.Containers = []corev1.Container{
+			{Name: "main", Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}, {Name: "other"},
+		}
+		p := &Pod{}
+		for name, peak := range peaks {
+			p.Containers = append(p.Containers, wire.Container{Name: name, Use: wire.Use{PeakMemory: peak}})
+		}
+		return obj, p.End(obj, start.Add(90*time.Second))
+	}
+	a := &Account{}
+	for _, run := range []struct {
+		memory string
+		peaks  map[string]int64
+	}{
+		{"1Gi", map[string]int64{"init": 50, "main": 10, "other": 5, "sidecar": 5}},
+		{"2Gi", map[string]int64{"init": 10, "main": 40, "other": 15, "sidecar": 5}},
+	} {
+		obj, end := ends(run.memory, run.peaks)
+		a.Asks(obj, &end)
+		a.Add(end)
+	}
+	j := a.Close(nil, nil, start.Time)
+	want := wire.Resources{CPURequest: .5, CPULimit: .5, MemoryRequest: 2 << 30, MemoryLimit: 2 << 30}
+	if j.Asked != want || j.PodMemory != 60 || j.PeakMemory != 50 || j.PodSeconds != 180 {
+		t.Errorf("%+v", j)
+	}
+	for _, c := range j.Pods[1].Containers {
+		if is := c.Asked == want; is != (c.Name == "main") {
+			t.Errorf("%+v", c)
 		}
 	}
 }

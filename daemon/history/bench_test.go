@@ -15,7 +15,7 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/jobd/jobd/api/history"
+	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/store"
 )
 
@@ -26,7 +26,7 @@ func BenchmarkMillionJobs(b *testing.B) {
 	r := newRig(b, Limits{1e6 * time.Hour, 1 << 40})
 	source := rand.New(rand.NewPCG(1, 2))
 	for i := 0; i < jobs; i += batch {
-		some := make([]history.Job, batch)
+		some := make([]wire.Job, batch)
 		for k := range some {
 			some[k] = usual(source, i+k)
 		}
@@ -42,7 +42,7 @@ func BenchmarkMillionJobs(b *testing.B) {
 	must(b, err)
 	b.ReportMetric(float64(info.Size())/1e6, "MB")
 	b.ReportMetric(float64(stored)/jobs, "bytes/Job")
-	ask := func(name string, q history.Query) {
+	ask := func(name string, q wire.Query) {
 		var took []time.Duration
 		found := 0
 		for {
@@ -63,15 +63,15 @@ func BenchmarkMillionJobs(b *testing.B) {
 		b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "max-ms/"+name)
 	}
 	for range b.N {
-		ask("newest", history.Query{Limit: 100})
-		ask("name", history.Query{Namespace: "team-3", Name: "train-123456"})
-		ask("user", history.Query{User: "jobd:uid:1003"})
+		ask("newest", wire.Query{Limit: 100})
+		ask("name", wire.Query{Namespace: "team-3", Name: "train-123456"})
+		ask("user", wire.Query{User: "jobd:uid:1003"})
 		none, err := labels.Parse("app=none")
 		must(b, err)
-		ask("nothing", history.Query{Labels: none})
+		ask("nothing", wire.Query{Labels: none})
 		not, err := labels.Parse("app!=train,app!=report,app!=backup")
 		must(b, err)
-		ask("not-in-a-block", history.Query{Labels: not})
+		ask("not-in-a-block", wire.Query{Labels: not})
 	}
 }
 
@@ -83,29 +83,30 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // usual is a Job as there are many.
-func usual(r *rand.Rand, i int) history.Job {
+func usual(r *rand.Rand, i int) wire.Job {
 	app := []string{"train", "report", "backup"}[i%3]
 	name := fmt.Sprintf("%s-%d", app, i)
 	created := begin.Add(time.Duration(i) * 7 * time.Second)
-	use := history.Use{CPUSeconds: float64(r.IntN(600_000)) / 1000, PeakMemory: int64(r.IntN(1<<18)) << 12}
+	use := wire.Use{CPUSeconds: float64(r.IntN(600_000)) / 1000, PeakMemory: int64(r.IntN(1<<18)) << 12}
 	started := metav1.NewTime(created.Add(time.Second))
 	ended := metav1.NewTime(started.Add(time.Duration(r.IntN(600)) * time.Second))
-	j := history.Job{
+	asked := wire.Resources{CPURequest: float64(1 + i%3), MemoryRequest: int64(1+i%3) << 30, MemoryLimit: int64(1+i%3) << 30}
+	j := wire.Job{
 		Namespace: fmt.Sprint("team-", i%5), Name: name, UID: string(uuid.NewUUID()), User: fmt.Sprint("jobd:uid:", 1000+i%7),
 		Labels:  map[string]string{"app": app},
-		Created: metav1.NewTime(created), Started: &started, Ended: ended, Result: history.Complete, Reason: "CompletionsReached",
-		Use: use, Succeeded: 1, ExitCodes: []history.ExitCode{{Code: 0, Count: 1}},
+		Created: metav1.NewTime(created), Started: &started, Ended: ended, Result: wire.Complete, Reason: "CompletionsReached",
+		Use: use, Asked: asked, PodSeconds: ended.Sub(started.Time).Seconds(), Succeeded: 1, ExitCodes: []wire.ExitCode{{Code: 0, Count: 1}},
 	}
-	pod := history.Pod{
-		Name: name + "-" + utilrand.String(5), Started: &started, Ended: ended, Result: history.PodSucceeded, Use: use,
-		Containers: []history.Container{{Name: "main", Use: use}},
+	pod := wire.Pod{
+		Name: name + "-" + utilrand.String(5), Started: &started, Ended: ended, Result: wire.PodSucceeded, Use: use,
+		Containers: []wire.Container{{Name: "main", Use: use, Asked: asked}},
 	}
-	if i%10 == 0 { // one attempt has failed
+	if i%10 == 0 { // one pod has failed
 		failed := pod
-		failed.Name, failed.Result, failed.Reason = name+"-"+utilrand.String(5), history.PodFailed, "Error"
-		failed.Containers = []history.Container{{Name: "main", ExitCode: 1, Reason: "Error", Use: use}}
+		failed.Name, failed.Result, failed.Reason = name+"-"+utilrand.String(5), wire.PodFailed, "Error"
+		failed.Containers = []wire.Container{{Name: "main", ExitCode: 1, Reason: "Error", Use: use, Asked: asked}}
 		j.Pods, j.Failed, j.Retries = append(j.Pods, failed), 1, 1
-		j.ExitCodes = append(j.ExitCodes, history.ExitCode{Code: 1, Count: 1})
+		j.ExitCodes = append(j.ExitCodes, wire.ExitCode{Code: 1, Count: 1})
 	}
 	j.Pods = append(j.Pods, pod)
 	return j

@@ -21,16 +21,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/jobd/jobd/api/history"
+	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/store"
 )
 
 // The first parts of the keys.
 const (
-	// Blocks hold many Jobs.
-	Blocks = "history.jobd.dev"
-	// Pending hold those that have ended since the last block was made.
-	Pending = "historypending.jobd.dev"
+	// blocks hold many Jobs.
+	blocks = "history.jobd.dev"
+	// pending hold those that have ended since the last block was made.
+	pending = "historypending.jobd.dev"
 )
 
 const (
@@ -55,7 +55,7 @@ type piece struct {
 	size  int64
 }
 
-func newPiece(resource string, first uint64, jobs []history.Job, size int) piece {
+func newPiece(resource string, first uint64, jobs []wire.Job, size int) piece {
 	p := piece{first: first, jobs: uint64(len(jobs)), size: int64(size)}
 	for i := range jobs {
 		p.ended = max(p.ended, jobs[i].Ended.Unix())
@@ -103,16 +103,16 @@ type Log struct {
 func Open(s *store.Snapshot, limits Limits) (*Log, error) {
 	l := &Log{limits: limits}
 	var err error
-	if l.blocks, err = pieces(s, Blocks); err != nil {
+	if l.blocks, err = pieces(s, blocks); err != nil {
 		return nil, err
 	}
-	l.pending, err = pieces(s, Pending)
+	l.pending, err = pieces(s, pending)
 	return l, err
 }
 
 // Append writes Jobs that have ended. version is a version of the store from which nothing was removed yet: it begins the
 // numbers when there are no Jobs.
-func (l *Log) Append(w Writer, version uint64, jobs []history.Job) error {
+func (l *Log) Append(w Writer, version uint64, jobs []wire.Job) error {
 	if len(jobs) == 0 || l.limits.Age <= 0 || l.limits.Size <= 0 {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (l *Log) Append(w Writer, version uint64, jobs []history.Job) error {
 		size += p.size
 	}
 	if count < blockJobs && size < blockBytes {
-		p := newPiece(Pending, next, jobs, len(value))
+		p := newPiece(pending, next, jobs, len(value))
 		w.PutStored(store.Object{Key: p.key, Value: value})
 		l.pending = append(l.pending, p)
 		return nil
@@ -140,8 +140,8 @@ func (l *Log) Append(w Writer, version uint64, jobs []history.Job) error {
 }
 
 // merge makes a block of what is pending and of further Jobs.
-func (l *Log) merge(w Writer, next uint64, jobs []history.Job) error {
-	var all []history.Job
+func (l *Log) merge(w Writer, next uint64, jobs []wire.Job) error {
+	var all []wire.Job
 	for _, p := range l.pending {
 		o, ok := w.Get(p.key)
 		if !ok {
@@ -162,7 +162,7 @@ func (l *Log) merge(w Writer, next uint64, jobs []history.Job) error {
 	for _, p := range l.pending {
 		w.Delete(p.key)
 	}
-	p := newPiece(Blocks, first, all, len(value))
+	p := newPiece(blocks, first, all, len(value))
 	w.PutStored(store.Object{Key: p.key, Value: value})
 	l.blocks, l.pending = append(l.blocks, p), nil
 	return nil
@@ -199,7 +199,7 @@ const blockFormat = 1
 
 // encodeBlock returns a block: its format in a byte, the number of hashes as a uvarint, the hashes in order, 4 bytes each,
 // and the Jobs as compressed lines.
-func encodeBlock(jobs []history.Job) ([]byte, error) {
+func encodeBlock(jobs []wire.Job) ([]byte, error) {
 	var hashes []uint32
 	for i := range jobs {
 		for _, t := range terms(&jobs[i]) {
@@ -266,7 +266,7 @@ func newDecoder() (*zstd.Decoder, error) {
 }
 
 // encodeLines returns a line for each Job: the Job as JSON and, after a tab, its pods, which most readers leave out.
-func encodeLines(jobs []history.Job) ([]byte, error) {
+func encodeLines(jobs []wire.Job) ([]byte, error) {
 	var b []byte
 	for _, j := range jobs {
 		pods := j.Pods
@@ -283,7 +283,7 @@ func encodeLines(jobs []history.Job) ([]byte, error) {
 }
 
 // decodeLine reads a line, with its pods or without.
-func decodeLine(line []byte, withPods bool) (j history.Job, err error) {
+func decodeLine(line []byte, withPods bool) (j wire.Job, err error) {
 	job, pods, ok := bytes.Cut(line, []byte("\t"))
 	if !ok {
 		return j, errors.New("a line is cut short")
@@ -294,7 +294,7 @@ func decodeLine(line []byte, withPods bool) (j history.Job, err error) {
 	return j, err
 }
 
-func decodeLines(lines []byte) (jobs []history.Job, err error) {
+func decodeLines(lines []byte) (jobs []wire.Job, err error) {
 	for line := range bytes.Lines(lines) {
 		j, err := decodeLine(line, true)
 		if err != nil {
@@ -306,13 +306,16 @@ func decodeLines(lines []byte) (jobs []history.Job, err error) {
 }
 
 // terms are what a Job is found by.
-func terms(j *history.Job) []string {
+func terms(j *wire.Job) []string {
 	t := []string{namespaceTerm(j.Namespace), nameTerm(j.Namespace, j.Name)}
 	if j.User != "" {
 		t = append(t, userTerm(j.User))
 	}
 	if j.CronJob != "" {
 		t = append(t, cronJobTerm(j.Namespace, j.CronJob))
+	}
+	if j.GenerateName != "" {
+		t = append(t, generateNameTerm(j.Namespace, j.GenerateName))
 	}
 	for name, value := range j.Labels {
 		t = append(t, labelTerm(name, value))
@@ -323,8 +326,11 @@ func terms(j *history.Job) []string {
 func namespaceTerm(namespace string) string     { return "n" + namespace }
 func nameTerm(namespace, name string) string    { return "j" + namespace + "/" + name }
 func cronJobTerm(namespace, name string) string { return "c" + namespace + "/" + name }
-func userTerm(user string) string               { return "u" + user }
-func labelTerm(name, value string) string       { return "l" + name + "=" + value }
+func generateNameTerm(namespace, prefix string) string {
+	return "g" + namespace + "/" + prefix
+}
+func userTerm(user string) string         { return "u" + user }
+func labelTerm(name, value string) string { return "l" + name + "=" + value }
 
 func hash(term string) uint32 {
 	h := fnv.New32a()
@@ -335,7 +341,7 @@ func hash(term string) uint32 {
 func parseContinue(token string) (uint64, error) {
 	n, err := strconv.ParseUint(token, 16, 64)
 	if err != nil {
-		return 0, apierrors.NewBadRequest(fmt.Sprintf("parameter %s: %q is not what an answer had in metadata.continue", history.ParameterContinue, token))
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("parameter %s: %q is not what an answer had in metadata.continue", wire.ParameterContinue, token))
 	}
 	return n, nil
 }

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/jobd/jobd/api/history"
+	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/store"
 )
 
@@ -47,7 +47,7 @@ func (r *rig) open(limits Limits) {
 	}))
 }
 
-func (r *rig) append(jobs ...history.Job) {
+func (r *rig) append(jobs ...wire.Job) {
 	r.t.Helper()
 	must(r.t, r.store.Update(context.Background(), func(tx *store.Tx) error {
 		return r.log.Append(transaction{tx}, tx.Version(), jobs)
@@ -55,7 +55,7 @@ func (r *rig) append(jobs ...history.Job) {
 }
 
 // read returns what all pages of a query have.
-func (r *rig) read(q history.Query) (all []history.Job, pages int) {
+func (r *rig) read(q wire.Query) (all []wire.Job, pages int) {
 	r.t.Helper()
 	must(r.t, r.store.View(func(s *store.Snapshot) error {
 		for {
@@ -82,14 +82,14 @@ func must(t testing.TB, err error) {
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func random(r *rand.Rand, i int) history.Job {
-	j := history.Job{
+func random(r *rand.Rand, i int) wire.Job {
+	j := wire.Job{
 		Namespace: fmt.Sprint("ns", r.IntN(3)), Name: fmt.Sprintf("job-%d", r.IntN(200)), UID: fmt.Sprintf("%032x", r.Uint64()),
 		User: fmt.Sprint("user", r.IntN(4)), Created: metav1.NewTime(begin.Add(time.Duration(i) * time.Second)),
-		Ended: metav1.NewTime(begin.Add(time.Duration(i+5) * time.Second)), Result: history.Complete, Succeeded: 1,
-		Use:    history.Use{CPUSeconds: float64(r.IntN(100000)) / 1000, PeakMemory: int64(r.IntN(1 << 30))},
+		Ended: metav1.NewTime(begin.Add(time.Duration(i+5) * time.Second)), Result: wire.Complete, Succeeded: 1,
+		Use:    wire.Use{CPUSeconds: float64(r.IntN(100000)) / 1000, PeakMemory: int64(r.IntN(1 << 30))},
 		Labels: map[string]string{"app": fmt.Sprint("app", r.IntN(5)), "rare": fmt.Sprint(r.IntN(1000))},
-		Pods:   []history.Pod{{Name: "p", Result: history.PodSucceeded, Ended: metav1.NewTime(begin)}},
+		Pods:   []wire.Pod{{Name: "p", Result: wire.PodSucceeded, Ended: metav1.NewTime(begin)}},
 	}
 	if r.IntN(3) == 0 {
 		j.CronJob = fmt.Sprint("cron", r.IntN(3))
@@ -102,9 +102,9 @@ func random(r *rand.Rand, i int) history.Job {
 func TestReadFindsWhatAListHas(t *testing.T) {
 	random0 := rand.New(rand.NewPCG(1, 2))
 	r := newRig(t, Limits{time.Hour * 1e6, 1 << 30})
-	var all []history.Job
+	var all []wire.Job
 	for i := 0; i < 1500; {
-		var some []history.Job
+		var some []wire.Job
 		for range 1 + random0.IntN(40) {
 			some = append(some, random(random0, i))
 			i++
@@ -125,24 +125,33 @@ func TestReadFindsWhatAListHas(t *testing.T) {
 		return selector
 	}
 	for name, c := range map[string]struct {
-		q    history.Query
-		want func(*history.Job) bool
+		q    wire.Query
+		want func(*wire.Job) bool
 	}{
-		"all":            {history.Query{}, func(*history.Job) bool { return true }},
-		"a namespace":    {history.Query{Namespace: "ns1"}, func(j *history.Job) bool { return j.Namespace == "ns1" }},
-		"a name":         {history.Query{Namespace: "ns1", Name: "job-7"}, func(j *history.Job) bool { return j.Namespace == "ns1" && j.Name == "job-7" }},
-		"a CronJob":      {history.Query{Namespace: "ns2", CronJob: "cron1"}, func(j *history.Job) bool { return j.Namespace == "ns2" && j.CronJob == "cron1" }},
-		"a user":         {history.Query{User: "user2"}, func(j *history.Job) bool { return j.User == "user2" }},
-		"nobody":         {history.Query{User: "user9"}, func(j *history.Job) bool { return false }},
-		"a label":        {history.Query{Labels: app("rare=17")}, func(j *history.Job) bool { return j.Labels["rare"] == "17" }},
-		"one of labels":  {history.Query{Labels: app("app in (app1,app2)")}, func(j *history.Job) bool { return j.Labels["app"] == "app1" || j.Labels["app"] == "app2" }},
-		"not a label":    {history.Query{Labels: app("app!=app1")}, func(j *history.Job) bool { return j.Labels["app"] != "app1" }},
-		"since":          {history.Query{Since: begin.Add(1000 * time.Second)}, func(j *history.Job) bool { return !j.Ended.Time.Before(begin.Add(1000 * time.Second)) }},
-		"small pages":    {history.Query{Limit: 7}, func(*history.Job) bool { return true }},
-		"and their pods": {history.Query{User: "user1", Pods: true, Limit: 100}, func(j *history.Job) bool { return j.User == "user1" }},
+		"all":         {wire.Query{}, func(*wire.Job) bool { return true }},
+		"a namespace": {wire.Query{Namespace: "ns1"}, func(j *wire.Job) bool { return j.Namespace == "ns1" }},
+		"a name":      {wire.Query{Namespace: "ns1", Name: "job-7"}, func(j *wire.Job) bool { return j.Namespace == "ns1" && j.Name == "job-7" }},
+		"a CronJob": {
+			wire.Query{Namespace: "ns2", CronJob: "cron1"},
+			func(j *wire.Job) bool { return j.Namespace == "ns2" && j.CronJob == "cron1" },
+		},
+		"a user":  {wire.Query{User: "user2"}, func(j *wire.Job) bool { return j.User == "user2" }},
+		"nobody":  {wire.Query{User: "user9"}, func(j *wire.Job) bool { return false }},
+		"a label": {wire.Query{Labels: app("rare=17")}, func(j *wire.Job) bool { return j.Labels["rare"] == "17" }},
+		"one of labels": {
+			wire.Query{Labels: app("app in (app1,app2)")},
+			func(j *wire.Job) bool { return j.Labels["app"] == "app1" || j.Labels["app"] == "app2" },
+		},
+		"not a label": {wire.Query{Labels: app("app!=app1")}, func(j *wire.Job) bool { return j.Labels["app"] != "app1" }},
+		"since": {
+			wire.Query{Since: begin.Add(1000 * time.Second)},
+			func(j *wire.Job) bool { return !j.Ended.Time.Before(begin.Add(1000 * time.Second)) },
+		},
+		"small pages":    {wire.Query{Limit: 7}, func(*wire.Job) bool { return true }},
+		"and their pods": {wire.Query{User: "user1", Pods: true, Limit: 100}, func(j *wire.Job) bool { return j.User == "user1" }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var want []history.Job
+			var want []wire.Job
 			for _, j := range all {
 				if !c.q.Pods {
 					j.Pods = nil
@@ -183,7 +192,7 @@ func TestPagesGoOnAcrossANewBlock(t *testing.T) {
 	next := ""
 	for {
 		must(t, r.store.View(func(s *store.Snapshot) error {
-			page, after, err := Read(s, history.Query{Limit: 30, Continue: next})
+			page, after, err := Read(s, wire.Query{Limit: 30, Continue: next})
 			for _, j := range page {
 				got = append(got, j.UID)
 			}
@@ -220,27 +229,27 @@ func TestPrune(t *testing.T) {
 		r.append(random(source, i))
 	}
 	prune(r, begin.Add(2005*time.Second))
-	left, _ := r.read(history.Query{})
+	left, _ := r.read(wire.Query{})
 	if n := len(left); n < 1000 || n > 1000+blockJobs {
 		t.Errorf("%d Jobs are left of the last 1000 seconds", n)
 	}
 	r.open(Limits{1000 * time.Hour, 20 << 10})
 	prune(r, begin)
-	left, _ = r.read(history.Query{})
+	left, _ = r.read(wire.Query{})
 	if n := len(left); n == 0 || n > 600 {
 		t.Errorf("%d Jobs are left in 20 KiB", n)
 	}
 	prune(r, begin.Add(10000*time.Hour))
-	if left, _ = r.read(history.Query{}); len(left) != 0 {
+	if left, _ = r.read(wire.Query{}); len(left) != 0 {
 		t.Errorf("%d Jobs are left", len(left))
 	}
 	r.append(random(source, 3000)) // the numbers go on
-	if left, _ = r.read(history.Query{}); len(left) != 1 {
+	if left, _ = r.read(wire.Query{}); len(left) != 1 {
 		t.Errorf("%d Jobs after a new one", len(left))
 	}
 	none := newRig(t, Limits{Age: time.Hour})
 	none.append(random(source, 1))
-	if left, _ = none.read(history.Query{}); len(left) != 0 {
+	if left, _ = none.read(wire.Query{}); len(left) != 0 {
 		t.Errorf("%d Jobs are kept in no space", len(left))
 	}
 }
@@ -248,15 +257,15 @@ func TestPrune(t *testing.T) {
 // A damaged block is an error, and never a panic.
 func FuzzBlock(f *testing.F) {
 	source := rand.New(rand.NewPCG(1, 2))
-	good, err := encodeBlock([]history.Job{random(source, 1), random(source, 2)})
+	good, err := encodeBlock([]wire.Job{random(source, 1), random(source, 2)})
 	must(f, err)
 	f.Add(good)
 	f.Add([]byte{})
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, value []byte) {
-		r, err := newReader(history.Query{User: "user1"})
+		r, err := newReader(wire.Query{User: "user1"})
 		must(t, err)
 		defer r.decoder.Close()
-		_, _ = r.piece(piece{key: Blocks + "/x"}, value)
+		_, _ = r.piece(piece{key: blocks + "/x"}, value)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/jobd/jobd/api/history"
+	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/store"
 )
 
@@ -23,17 +23,17 @@ const (
 )
 
 // Read returns a page of Jobs, those that ended last first, and where the next one begins; empty if there is none.
-func Read(s *store.Snapshot, q history.Query) (page []history.Job, next string, err error) {
+func Read(s *store.Snapshot, q wire.Query) (page []wire.Job, next string, err error) {
 	r, err := newReader(q)
 	if err != nil {
 		return nil, "", err
 	}
 	defer r.decoder.Close()
-	all, err := pieces(s, Blocks)
+	all, err := pieces(s, blocks)
 	if err != nil {
 		return nil, "", err
 	}
-	pending, err := pieces(s, Pending)
+	pending, err := pieces(s, pending)
 	if err != nil {
 		return nil, "", err
 	}
@@ -57,25 +57,25 @@ func Read(s *store.Snapshot, q history.Query) (page []history.Job, next string, 
 }
 
 type reader struct {
-	history.Query
+	wire.Query
 	decoder *zstd.Decoder
 	before  uint64 // the number that the Jobs still to be read are below
 	since   int64
-	// all are terms that a block has to have, and any those of which it has to have one of each list.
+	// all are terms that a block has to contain; any are lists of terms, and it has to contain at least one of each list.
 	all []string
 	any [][]string
 	// text is in each line that has something to find.
 	text [][]byte
 
-	page  []history.Job
+	page  []wire.Job
 	jobs  int // those of page that are no parts
 	bytes int
 }
 
-func newReader(q history.Query) (*reader, error) {
+func newReader(q wire.Query) (*reader, error) {
 	r := &reader{Query: q, before: ^uint64(0), since: -1 << 62}
-	if q.Limit <= 0 || q.Limit > history.MaxLimit {
-		r.Limit = history.MaxLimit
+	if q.Limit <= 0 || q.Limit > wire.MaxLimit {
+		r.Limit = wire.MaxLimit
 	}
 	var err error
 	if q.Continue != "" {
@@ -86,16 +86,22 @@ func newReader(q history.Query) (*reader, error) {
 	if !q.Since.IsZero() {
 		r.since = q.Since.Unix()
 	}
+	if !q.Within.Began.IsZero() {
+		r.since = max(r.since, q.Within.Began.Unix())
+	}
 	if q.Namespace != "" {
 		r.all = append(r.all, namespaceTerm(q.Namespace))
 		if q.Name != "" {
 			r.all = append(r.all, nameTerm(q.Namespace, q.Name))
 		}
+		if q.GenerateName != "" {
+			r.all = append(r.all, generateNameTerm(q.Namespace, q.GenerateName))
+		}
 		if q.CronJob != "" {
 			r.all = append(r.all, cronJobTerm(q.Namespace, q.CronJob))
 		}
 	}
-	for field, value := range map[string]string{"name": q.Name, "cronJob": q.CronJob, "user": q.User} {
+	for field, value := range map[string]string{"name": q.Name, "generateName": q.GenerateName, "cronJob": q.CronJob, "user": q.User} {
 		if value == "" {
 			continue
 		}
@@ -170,7 +176,7 @@ func (r *reader) piece(p piece, value []byte) (more bool, err error) {
 	return true, nil
 }
 
-func (p piece) isBlock() bool { return len(p.key) > len(Blocks) && p.key[:len(Blocks)+1] == Blocks+"/" }
+func (p piece) isBlock() bool { return len(p.key) > len(blocks) && p.key[:len(blocks)+1] == blocks+"/" }
 
 // mayHold reports whether a block may have something to find.
 func (r *reader) mayHold(b block) bool {
@@ -187,14 +193,16 @@ func (r *reader) mayHold(b block) bool {
 	return true
 }
 
-func (r *reader) add(j history.Job) {
+func (r *reader) add(j wire.Job) {
 	switch {
 	case j.Part && !r.Pods:
 	case r.Namespace != "" && j.Namespace != r.Namespace:
 	case r.Name != "" && j.Name != r.Name:
+	case r.GenerateName != "" && j.GenerateName != r.GenerateName:
 	case r.CronJob != "" && j.CronJob != r.CronJob:
 	case r.User != "" && j.User != r.User:
 	case r.Labels != nil && !r.Labels.Matches(labels.Set(j.Labels)):
+	case !r.Within.Has(&j):
 	case j.Ended.Unix() < r.since && !j.Part:
 	default:
 		if !r.Pods {
@@ -211,9 +219,9 @@ func (r *reader) add(j history.Job) {
 type Reader struct{ Store *store.Store }
 
 // Read returns an answer.
-func (r Reader) Read(q history.Query) (*history.List, error) {
-	list := &history.List{Items: []history.Job{}}
-	list.APIVersion, list.Kind = history.Group+"/"+history.Version, history.Kind
+func (r Reader) Read(q wire.Query) (*wire.List, error) {
+	list := &wire.List{Items: []wire.Job{}}
+	list.APIVersion, list.Kind = wire.Group+"/"+wire.Version, wire.Kind
 	err := r.Store.View(func(s *store.Snapshot) error {
 		page, next, err := Read(s, q)
 		list.Items, list.Metadata.Continue = append(list.Items, page...), next
@@ -222,19 +230,19 @@ func (r Reader) Read(q history.Query) (*history.List, error) {
 	return list, err
 }
 
-// Pods calls do with the attempts of a Job that are in the history and whose numbers are not below from, in the order of
+// Pods calls do with the pods of a Job that are in the history and whose numbers are not below from, in the order of
 // their ends. It returns the number at which the next call is to go on: what has ended by then is added behind it.
-func Pods(s *store.Snapshot, namespace, name, uid string, from uint64, do func(*history.Pod)) (next uint64, err error) {
-	r, err := newReader(history.Query{Namespace: namespace, Name: name, Pods: true})
+func Pods(s *store.Snapshot, namespace, name, uid string, from uint64, do func(*wire.Pod)) (next uint64, err error) {
+	r, err := newReader(wire.Query{Namespace: namespace, Name: name, Pods: true})
 	if err != nil {
 		return from, err
 	}
 	defer r.decoder.Close()
-	all, err := pieces(s, Blocks)
+	all, err := pieces(s, blocks)
 	if err != nil {
 		return from, err
 	}
-	pending, err := pieces(s, Pending)
+	pending, err := pieces(s, pending)
 	if err != nil {
 		return from, err
 	}
@@ -281,4 +289,18 @@ func Pods(s *store.Snapshot, namespace, name, uid string, from uint64, do func(*
 		}
 	}
 	return next, nil
+}
+
+// Size returns how much the history takes, in bytes as stored.
+func Size(s *store.Snapshot) (size int64, err error) {
+	for _, resource := range []string{blocks, pending} {
+		all, err := pieces(s, resource)
+		if err != nil {
+			return 0, err
+		}
+		for _, p := range all {
+			size += p.size
+		}
+	}
+	return size, nil
 }

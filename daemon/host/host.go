@@ -15,7 +15,7 @@ import (
 
 // Host is the machine as pods see it: the node to which they are bound.
 type Host struct {
-	Name string // as NodeName returns it
+	Name string // as nodeName returns it
 	IP   string
 	// Boot identifies this run of the kernel. It changes with a reboot.
 	Boot string
@@ -31,7 +31,7 @@ func Read() (Host, error) {
 	if err != nil {
 		return Host{}, err
 	}
-	return Host{Name: NodeName(name), IP: address(), Boot: boot}, nil
+	return Host{Name: nodeName(name), IP: address(), Boot: boot}, nil
 }
 
 // The names that some labels had before Kubernetes 1.14. Kubelets still set them.

@@ -12,9 +12,9 @@ var (
 	atDots     = regexp.MustCompile(`-*\.[.-]*`)
 )
 
-// NodeName returns the API's name for a machine: its host name, as for a kubelet, limited to what is allowed in names
+// nodeName returns the API's name for a machine: its host name, as for a kubelet, limited to what is allowed in names
 // of objects and, since it is also a label, in values of labels.
-func NodeName(hostname string) string {
+func nodeName(hostname string) string {
 	name := notInNames.ReplaceAllString(strings.ToLower(hostname), "-")
 	name = atDots.ReplaceAllString(name, ".")
 	name = strings.TrimLeft(name, "-.")

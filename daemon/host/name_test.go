@@ -20,7 +20,7 @@ func TestNodeName(t *testing.T) {
 		strings.Repeat("a", 70):  strings.Repeat("a", 63),
 		strings.Repeat("a.", 40): strings.Repeat("a.", 31) + "a",
 	} {
-		got := NodeName(hostname)
+		got := nodeName(hostname)
 		if got != want {
 			t.Errorf("%q: %q, want %q", hostname, got, want)
 		}

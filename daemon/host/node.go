@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/api/scheme"
 )
 
 // Description is what a Node object says that the machine itself does not know.
@@ -80,7 +80,7 @@ func (h Host) Node(d Description) *corev1.Node {
 			NodeInfo: corev1.NodeSystemInfo{
 				MachineID: line("/etc/machine-id"), SystemUUID: line("/sys/class/dmi/id/product_uuid"), BootID: h.Boot,
 				KernelVersion: line("/proc/sys/kernel/osrelease"), OSImage: osImage(),
-				ContainerRuntimeVersion: name + "://" + version, KubeletVersion: server.KubernetesVersion(d.Version),
+				ContainerRuntimeVersion: name + "://" + version, KubeletVersion: scheme.KubernetesVersion(d.Version),
 				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 			},
 		},

@@ -9,8 +9,8 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// deadline returns when spec.activeDeadlineSeconds ends a Job that started at start; false if there is no deadline, as
-// for a suspended Job.
+// deadline returns when spec.activeDeadlineSeconds of the Job ends it, which started at start and was never paused; false if there
+// is no deadline, as for a suspended Job. That of its pods is in daemon/pod.
 func (r *Record) deadline(start *metav1.Time) (time.Time, bool) {
 	if r.spec.deadline < 0 || r.spec.suspend || start == nil {
 		return time.Time{}, false
@@ -18,8 +18,22 @@ func (r *Record) deadline(start *metav1.Time) (time.Time, bool) {
 	return start.Add(podspec.Seconds(r.spec.deadline)), true
 }
 
-func (r *Record) deadlineExceeded(start *metav1.Time, now time.Time) *verdict {
-	if at, ok := r.deadline(start); ok && !now.Before(at) {
+// ActiveDeadline returns spec.activeDeadlineSeconds of the Job; nil for none.
+func (r *Record) ActiveDeadline() *int64 {
+	if r.spec.deadline < 0 {
+		return nil
+	}
+	return &r.spec.deadline
+}
+
+// Deadline returns when the deadline of the Job ends it as it stands; zero for never.
+func (r *Record) Deadline() time.Time {
+	at, _ := r.deadlineIn(&r.status, r.pausedFor)
+	return at
+}
+
+func (d *decision) deadlineExceeded() *verdict {
+	if at, ok := d.r.deadlineIn(&d.next, d.pausedFor); ok && !d.now.Before(at) {
 		return failure(batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline")
 	}
 	return nil

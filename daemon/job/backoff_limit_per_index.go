@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jobd/jobd/heap"
+	"github.com/jobd/jobd/internal/heap"
 )
 
 // failsIndex reports whether a failed pod is the last one that spec.backoffLimitPerIndex allows its index.

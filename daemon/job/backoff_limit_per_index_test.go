@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -36,24 +37,6 @@ func (w *world) endIndex(i, code int32) {
 }
 
 func TestBackoffLimitPerIndex(t *testing.T) {
-	t.Run("a failed pod counts when its replacement is created", func(t *testing.T) {
-		w := begin(perIndex(2, 2, 1))
-		w.endIndex(1, 1)
-		failed := w.created[1].v.Name
-		if w.job.Status.Failed != 0 || !tracked(w.pods[failed]) {
-			t.Error("counted at once")
-		}
-		if w.pass(10 * time.Second); w.job.Status.Failed != 1 || tracked(w.pods[failed]) || !slices.Equal(w.indexes(), []int32{0, 1}) {
-			t.Errorf("%s, running %v", describe(&w.job.Status), w.indexes())
-		}
-		p := w.created[2].v
-		if p.Annotations[batchv1.JobIndexFailureCountAnnotation] != "1" {
-			t.Errorf("annotations %v", p.Annotations)
-		}
-		if _, ok := p.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation]; ok {
-			t.Errorf("annotations %v", p.Annotations)
-		}
-	})
 	t.Run("nor is it counted, or forgotten, while its replacement is refused", func(t *testing.T) {
 		w := begin(perIndex(2, 2, 1))
 		w.endIndex(1, 1)
@@ -65,61 +48,6 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 		w.pass(time.Minute)
 		if p := w.created[2].v; w.job.Status.Failed != 1 || tracked(w.pods[failed]) || p.Annotations[batchv1.JobIndexFailureCountAnnotation] != "1" {
 			t.Errorf("%s, annotations %v", describe(&w.job.Status), p.Annotations)
-		}
-	})
-	t.Run("an index fails with one pod more than the limit", func(t *testing.T) {
-		w := begin(perIndex(2, 2, 1))
-		for range 2 {
-			w.endIndex(1, 1)
-			w.pass(time.Minute)
-			w.startAll()
-		}
-		if *w.job.Status.FailedIndexes != "1" || w.job.Status.Failed != 2 || !slices.Equal(w.indexes(), []int32{0}) {
-			t.Errorf("%s, running %v", describe(&w.job.Status), w.indexes())
-		}
-		if w.endIndex(0, 0); w.conditions() != "FailureTarget=True FailedIndexes, Failed=True FailedIndexes" {
-			t.Error(w.conditions())
-		}
-	})
-	t.Run("FailIndex fails an index at once", func(t *testing.T) {
-		w := begin(func(s *batchv1.JobSpec) {
-			perIndex(2, 2, 5)(s)
-			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
-				onExit(batchv1.PodFailurePolicyActionFailIndex, nil, batchv1.PodFailurePolicyOnExitCodesOpIn, 9),
-			}}
-		})
-		if w.endIndex(0, 9); *w.job.Status.FailedIndexes != "0" || w.job.Status.Failed != 1 {
-			t.Error(describe(&w.job.Status))
-		}
-	})
-	t.Run("an ignored failure delays its index and does not bring it nearer to the limit", func(t *testing.T) {
-		w := begin(func(s *batchv1.JobSpec) {
-			perIndex(1, 1, 0)(s)
-			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
-				onExit(batchv1.PodFailurePolicyActionIgnore, nil, batchv1.PodFailurePolicyOnExitCodesOpIn, 9),
-			}}
-		})
-		for n, want := range []time.Duration{10 * time.Second, 20 * time.Second} {
-			w.endIndex(0, 9)
-			if delay := w.wake.Sub(w.now.Truncate(time.Second)); delay != want {
-				t.Errorf("retry %d after %v, want %v", n, delay, want)
-			}
-			w.pass(time.Minute)
-			w.startAll()
-		}
-		if a := w.created[2].v.Annotations; a[batchv1.JobIndexFailureCountAnnotation] != "0" || a[batchv1.JobIndexIgnoredFailureCountAnnotation] != "2" || w.job.Status.Failed != 0 {
-			t.Errorf("%v, %s", a, describe(&w.job.Status))
-		}
-	})
-	t.Run("an index in back-off keeps its place among those that may run", func(t *testing.T) {
-		w := begin(perIndex(5, 2, 3))
-		w.endIndex(0, 1)
-		w.endIndex(1, 0)
-		if !slices.Equal(w.indexes(), []int32{2}) {
-			t.Errorf("running %v", w.indexes())
-		}
-		if w.pass(10 * time.Second); !slices.Equal(w.indexes(), []int32{0, 2}) {
-			t.Errorf("running %v", w.indexes())
 		}
 	})
 	t.Run("each index waits for itself", func(t *testing.T) {
@@ -165,12 +93,6 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 		}
 		if w.pass(time.Hour); w.job.Status.Failed != 3 || w.created[0].v.Annotations[batchv1.JobIndexFailureCountAnnotation] != "4" {
 			t.Errorf("%s, %v", describe(&w.job.Status), w.created[0].v.Annotations)
-		}
-	})
-	t.Run("an explicit backoffLimit counts held pods too", func(t *testing.T) {
-		w := begin(func(s *batchv1.JobSpec) { perIndex(2, 2, 3)(s); s.BackoffLimit = ptr.To[int32](0) })
-		if w.endIndex(0, 1); w.conditions() != "FailureTarget=True BackoffLimitExceeded" || w.job.Status.Failed != 2 {
-			t.Errorf("%s", describe(&w.job.Status))
 		}
 	})
 	t.Run("a pod that a user deletes is replaced after its back-off, and counts then", func(t *testing.T) {
@@ -268,5 +190,51 @@ func TestAPodThatIsReplacedBeforeItEndsIsCountedThen(t *testing.T) {
 	w.settle() // fails if more is due after the first decision
 	if w.job.Status.Failed != 1 || slices.Contains(w.pods[deleted].Finalizers, batchv1.JobTrackingFinalizer) {
 		t.Errorf("failed %d, finalizers %v", w.job.Status.Failed, w.pods[deleted].Finalizers)
+	}
+}
+
+// Failed pods that wait for those that replace them are all counted when no more come: no more at once than a decision takes on, and
+// each once, also when the daemon is killed between two decisions.
+func TestHeldPodsOfAJobThatEndsAreReleasedInBatches(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(*world)
+		want string
+	}{
+		"its deadline passes": {func(w *world) { w.pass(6 * time.Second) }, "FailureTarget=True DeadlineExceeded, Failed=True DeadlineExceeded"},
+		"it is deleted": {func(w *world) {
+			w.edit(func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: w.now} })
+			w.settle()
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(someTime, newJob(perIndex(12, 12, 1)))
+			w.job.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
+			w.record = w.rebuilt()
+			w.settings.Batch = 5
+			w.settle()
+			for _, name := range w.names() {
+				w.end(name, 1)
+			}
+			w.settle()
+			var released []int
+			w.after = func(d Decision) {
+				if len(d.Release) > 0 {
+					released = append(released, len(d.Release))
+				}
+				w.record = w.rebuilt()
+			}
+			c.end(w)
+			if want := []int{5, 5, 2}; !slices.Equal(released, want) {
+				t.Errorf("released %v, want %v", released, want)
+			}
+			if w.job.Status.Failed != 12 || w.conditions() != c.want {
+				t.Errorf("%s, conditions %q", describe(&w.job.Status), w.conditions())
+			}
+			for name, p := range w.pods {
+				if tracked(p) {
+					t.Errorf("%s is still tracked", name)
+				}
+			}
+		})
 	}
 }

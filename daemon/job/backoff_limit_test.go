@@ -6,7 +6,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 )
 
 func TestBackoffLimit(t *testing.T) {
@@ -51,39 +50,5 @@ func TestBackoffLimit(t *testing.T) {
 				t.Errorf("reason %s, %d pods left", failed.reason, len(w.names()))
 			}
 		})
-	}
-}
-
-func TestAWholeJobFailsAtOnce(t *testing.T) {
-	w := begin(func(s *batchv1.JobSpec) {
-		s.Parallelism, s.Completions, s.BackoffLimit = ptr.To[int32](3), ptr.To[int32](3), ptr.To[int32](0)
-	})
-	names := w.names()
-	w.end(names[0], 1)
-	w.settle()
-	if s := &w.job.Status; s.Failed != 3 || s.Active != 0 || *s.Terminating != 2 || w.conditions() != "FailureTarget=True BackoffLimitExceeded" {
-		t.Fatal(describe(s))
-	}
-	w.end(names[1], 0) // it counts as failed already
-	w.end(names[2], 1)
-	w.settle()
-	if s := &w.job.Status; s.Failed != 3 || s.Succeeded != 0 || !w.record.Finished() || s.CompletionTime != nil {
-		t.Fatal(describe(s))
-	}
-	if n := len(w.revisions); w.revisions[n-2].Failed != 3 || *w.revisions[n-2].Terminating != 0 || len(w.revisions[n-2].Conditions) != 1 {
-		t.Errorf("the final condition is not a revision of its own: %s", describe(&w.revisions[n-2].JobStatus))
-	}
-}
-
-func TestAPodThatTerminatesAlreadyFailsWithItsJob(t *testing.T) {
-	w := begin(func(s *batchv1.JobSpec) {
-		s.Parallelism, s.Completions, s.BackoffLimit = ptr.To[int32](2), ptr.To[int32](2), ptr.To[int32](0)
-		s.PodReplacementPolicy = ptr.To(batchv1.Failed)
-	})
-	names := w.names()
-	w.deletePod(names[0])
-	w.end(names[1], 1)
-	if w.settle(); w.job.Status.Failed != 2 || *w.job.Status.Terminating != 1 || tracked(w.pods[names[0]]) {
-		t.Error(describe(&w.job.Status))
 	}
 }

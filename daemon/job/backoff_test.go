@@ -6,7 +6,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
 )
@@ -18,9 +17,12 @@ func TestBackoffDoublesUpToItsCap(t *testing.T) {
 		settings    Settings
 		want        []time.Duration
 	}{
-		"ten seconds to six minutes":      {nil, Settings{}, []time.Duration{10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 360 * s, 360 * s}},
-		"as the daemon is set":            {nil, Settings{BackoffBase: s, BackoffCap: 3 * s}, []time.Duration{s, 2 * s, 3 * s, 3 * s}},
-		"as the Job asks for":             {map[string]string{batch.BackoffBaseAnnotation: "2s", batch.BackoffCapAnnotation: "5s"}, Settings{}, []time.Duration{2 * s, 4 * s, 5 * s}},
+		"ten seconds to six minutes": {nil, Settings{}, []time.Duration{10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 360 * s, 360 * s}},
+		"as the daemon is set":       {nil, Settings{BackoffBase: s, BackoffCap: 3 * s}, []time.Duration{s, 2 * s, 3 * s, 3 * s}},
+		"as the Job asks for": {
+			map[string]string{batch.BackoffBaseAnnotation: "2s", batch.BackoffCapAnnotation: "5s"}, Settings{},
+			[]time.Duration{2 * s, 4 * s, 5 * s},
+		},
 		"a base beyond the cap is cut":    {map[string]string{batch.BackoffBaseAnnotation: "1h"}, Settings{}, []time.Duration{360 * s, 360 * s}},
 		"a tiny base is doubled for long": {map[string]string{batch.BackoffBaseAnnotation: "1ms"}, Settings{}, []time.Duration{s / 1000, s / 500, s / 250}},
 	} {
@@ -50,57 +52,6 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("retry after %v", at(w))
 		}
 	})
-	t.Run("three failures at once delay by four times the base", func(t *testing.T) {
-		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](3), ptr.To[int32](3) })
-		for _, name := range w.names() {
-			w.end(name, 1)
-		}
-		if w.settle(); at(w) != 40*time.Second {
-			t.Errorf("retry after %v", at(w))
-		}
-	})
-	t.Run("a success ends it", func(t *testing.T) {
-		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](5) })
-		w.end(w.names()[0], 1)
-		w.settle()
-		w.pass(2 * time.Second)
-		w.end(w.names()[0], 0)
-		if w.settle(); len(w.created) != 4 {
-			t.Errorf("%d pods created", len(w.created))
-		}
-	})
-	t.Run("a failure in the second of a success does not count", func(t *testing.T) {
-		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](5) })
-		names := w.names()
-		w.end(names[0], 0)
-		w.end(names[1], 1)
-		if w.settle(); len(w.created) != 4 {
-			t.Errorf("%d pods created", len(w.created))
-		}
-	})
-	t.Run("holds back more parallelism too", func(t *testing.T) {
-		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](5) })
-		w.end(w.names()[0], 1)
-		w.edit(func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](5) })
-		if w.settle(); len(w.created) != 2 {
-			t.Errorf("%d pods created", len(w.created))
-		}
-		if w.pass(10 * time.Second); len(w.created) != 6 {
-			t.Errorf("%d pods created", len(w.created))
-		}
-	})
-	t.Run("goes on while the Job is suspended", func(t *testing.T) {
-		w := begin(nil)
-		w.end(w.names()[0], 1)
-		w.settle()
-		w.edit(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) })
-		w.settle()
-		w.pass(4 * time.Second)
-		w.edit(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(false) })
-		if w.settle(); at(w) != 10*time.Second {
-			t.Errorf("retry after %v", at(w))
-		}
-	})
 	t.Run("is none of a pod whose index is none of the Job's", func(t *testing.T) {
 		w := newWorld(someTime, newJob(indexed(1, 1)))
 		w.orphan("a", corev1.PodFailed, func(p *corev1.Pod) {
@@ -108,19 +59,6 @@ func TestBackoff(t *testing.T) {
 		})
 		if w.settle(); len(w.created) != 1 || w.job.Status.Failed != 0 || tracked(w.pods["a"]) {
 			t.Errorf("%d pods created, %s", len(w.created), describe(&w.job.Status))
-		}
-	})
-	t.Run("survives a restart though the failed pod is gone", func(t *testing.T) {
-		w := begin(nil)
-		w.end(w.names()[0], 1)
-		w.settle()
-		w.deletePod(w.created[0].v.Name)
-		if len(w.pods) != 0 {
-			t.Fatal("the pod is still there")
-		}
-		w.record = w.rebuilt()
-		if w.settle(); at(w) != 10*time.Second {
-			t.Errorf("retry after %v", at(w))
 		}
 	})
 }

@@ -1,8 +1,3 @@
-// Package job decides what a batch/v1 Job needs next.
-//
-// In come changes of the Job and its pods, which the control loop folds into a Record, and the time. Out goes a
-// Decision: pods to be created and deleted, the next status, events, and when to decide again. The loop carries it out
-// in one transaction. Nothing here does I/O; only the methods that fold something in change a Record.
 package job
 
 import (
@@ -11,6 +6,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // Settings are those of the daemon. A zero field stands for its default.
@@ -22,6 +19,9 @@ type Settings struct {
 
 	// WorkloadWithJob makes gangs of Indexed Jobs that run all their indexes at the same time.
 	WorkloadWithJob bool
+
+	// TTL is that of Jobs that have none.
+	TTL TTL
 }
 
 func (s Settings) withDefaults() Settings {
@@ -54,7 +54,9 @@ type Decision struct {
 	// interim condition before the final one.
 	Status []batchv1.JobStatus
 	Memory *Memory // to be stored with the Job; nil: unchanged, or nothing if the Status ends the Job
-	Events []Event // to be recorded after those of the created pods
+	// PausedFor is to be written into batch.PausedForAnnotation together with the Status; nil: unchanged.
+	PausedFor *time.Duration
+	Events    []Event // to be recorded after those of the created pods
 
 	More bool      // more is to be done at once: fold this in, then decide again
 	Wake time.Time // when to decide again without a change; zero: never
@@ -86,13 +88,14 @@ const (
 
 // Decide returns what a Job needs now. It changes nothing: for the same Record and time it returns the same Decision.
 func Decide(r *Record, now time.Time, s Settings) Decision {
-	d := &decision{r: r, now: now, s: s.withDefaults(), next: r.status}
+	d := &decision{r: r, now: now, s: s.withDefaults(), next: r.status, pausedFor: r.pausedFor}
 	switch {
 	case !r.spec.managed:
 	case r.Finished():
 		d.releaseAll()
 	case r.spec.unknownMode:
 		d.Events = append(d.Events, unknownCompletionMode())
+	case r.gated: // nothing of it begins
 	case len(r.lists[adopting]) > 0 && !r.deleting:
 		d.adopt()
 	default:
@@ -113,7 +116,8 @@ type decision struct {
 	active, ready, terminating int32
 	succeeded                  int32 // with those that are counted now or later
 	replaced                   []*pod
-	forced                     bool // the status must be written now
+	pausedFor                  time.Duration // as it will be
+	forced                     bool          // the status must be written now
 }
 
 func (d *decision) decide() {
@@ -132,16 +136,23 @@ func (d *decision) decide() {
 		}
 		d.start()
 	}
+	d.pauseOrContinue()
 	if d.end = d.judge(); d.end != nil {
 		d.stop()
 	} else {
 		d.run()
 	}
+	d.endPause()
 	d.writeStatus()
+	if pausedFor := d.pausedFor; pausedFor != r.pausedFor && len(d.Status) > 0 {
+		d.PausedFor = &pausedFor
+	}
 }
 
+// start starts the Job, or starts it anew: what was before counts for nothing.
 func (d *decision) start() {
 	d.next.StartTime = d.time()
+	d.pausedFor = 0
 	d.forced = true
 }
 
@@ -170,7 +181,7 @@ func (d *decision) judge() *verdict {
 	for _, rule := range []func() *verdict{
 		r.failJob,
 		r.backoffLimitExceeded,
-		func() *verdict { return r.deadlineExceeded(d.next.StartTime, d.now) },
+		d.deadlineExceeded,
 		r.failedIndexes,
 		r.successPolicyMet,
 	} {
@@ -178,7 +189,7 @@ func (d *decision) judge() *verdict {
 			return v
 		}
 	}
-	if at, ok := r.deadline(d.next.StartTime); ok {
+	if at, ok := r.deadlineIn(&d.next, d.pausedFor); ok {
 		d.wake(at)
 	}
 	return nil
@@ -195,9 +206,11 @@ func (d *decision) stop() {
 func (d *decision) run() {
 	r := d.r
 	if !r.deleting {
-		if r.spec.suspend {
+		_, paused := batch.PausedSince(&d.next)
+		switch {
+		case r.spec.suspend:
 			d.stop()
-		} else {
+		case !paused: // otherwise none is created, and none of those that are frozen has to go
 			d.scale()
 		}
 	}
@@ -216,7 +229,8 @@ func (d *decision) run() {
 	}
 }
 
-// remove deletes an active pod. Unless the Job fails, the pod is not counted, so its finalizer is removed at once.
+// remove deletes an active pod. Its finalizer is removed at once: that it will end changes no count but that of the failed pods of
+// a Job that fails (release).
 func (d *decision) remove(p *pod) {
 	d.Delete = append(d.Delete, p.ref())
 	d.Events = append(d.Events, deleted(p.name))
@@ -254,46 +268,57 @@ func (d *decision) release(p *pod) {
 	d.Release = append(d.Release, rel)
 }
 
-// account counts the pods that have ended, and those that are no longer held.
-func (d *decision) account(unheld []*pod) {
+// count counts the pods that have ended and those that are no longer held, and returns both. It reports whether those were all:
+// there may be more than one decision takes on.
+func (d *decision) count() (counted, unheld []*pod, all bool) {
 	r := d.r
-	for _, p := range r.lists[done] {
-		d.release(p)
-	}
-	for _, p := range unheld {
-		d.release(p)
-	}
-	if d.end == nil && !r.deleting {
-		return
-	}
-	for _, p := range r.lists[ending] {
-		d.release(p)
-	}
-	if d.end == nil { // being deleted: its active pods are released
-		for _, p := range r.lists[live] {
-			if p.is(isTracked) {
-				d.release(p)
-			}
+	all = true
+	if d.end != nil || r.deleting { // no index gets another pod
+		for _, pods := range r.held {
+			var come []*pod
+			come, all = d.countSome(pods, all)
+			unheld = append(unheld, come...)
+		}
+	} else {
+		unheld = d.replaced
+		for _, p := range unheld { // with those that replace them
+			d.release(p)
 		}
 	}
+	counted, all = d.countSome(r.lists[done], all)
+	if d.end != nil || r.deleting {
+		_, all = d.countSome(r.lists[ending], all)
+	}
+	if d.end == nil && r.deleting { // its active pods are released
+		_, all = d.countSome(r.lists[live], all)
+	}
+	return counted, unheld, all
 }
 
-// unheld returns the held pods that are counted now: those that are replaced, or all when no index gets another pod.
-func (d *decision) unheld() []*pod {
-	if d.end == nil && !d.r.deleting {
-		return d.replaced
+// countSome counts those of some pods that are tracked, as long as the decision takes on more. It returns the pods to which it
+// has come, and whether these and those before were all.
+func (d *decision) countSome(pods []*pod, before bool) (come []*pod, all bool) {
+	for i, p := range pods {
+		if !p.is(isTracked) {
+			continue
+		}
+		if len(d.Release) >= d.s.Batch {
+			d.More = true
+			return pods[:i], false
+		}
+		d.release(p)
 	}
-	var all []*pod
-	for _, h := range d.r.held {
-		all = append(all, h...)
-	}
-	return all
+	return pods, before
 }
 
 // releaseAll releases pods that are still tracked when the Job has finished.
 func (d *decision) releaseAll() {
 	for p := range d.r.pods.all() {
 		if p.is(isTracked) && !p.is(isOrphan) {
+			if len(d.Release) == d.s.Batch {
+				d.More = true
+				return
+			}
 			d.Release = append(d.Release, Release{Ref: p.ref()})
 		}
 	}
@@ -311,7 +336,7 @@ func (d *decision) orphan() {
 	d.More = d.More || len(d.Orphan) < len(d.r.lists[letting])
 }
 
-func (d *decision) refs(from place) []Ref {
+func (d *decision) refs(from stage) []Ref {
 	var refs []Ref
 	for _, p := range d.r.lists[from] {
 		if len(refs) == d.s.Batch {

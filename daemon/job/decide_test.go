@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -30,84 +28,6 @@ func TestUnknownCompletionMode(t *testing.T) {
 	d := Decide(NewRecord(job, nil), someTime, Settings{})
 	if len(d.Create)+len(d.Status) > 0 || len(d.Events) != 1 || d.Events[0].Reason != "UnknownCompletionMode" {
 		t.Errorf("%+v", d)
-	}
-}
-
-func TestCompletion(t *testing.T) {
-	t.Run("has two revisions and one event", func(t *testing.T) {
-		w := begin(nil)
-		w.end(w.names()[0], 0)
-		w.settle()
-		n := len(w.revisions)
-		interim, final := &w.revisions[n-2].JobStatus, &w.revisions[n-1].JobStatus
-		if len(interim.Conditions) != 1 || interim.Conditions[0].Type != batchv1.JobSuccessCriteriaMet || interim.CompletionTime != nil || interim.Succeeded != 1 {
-			t.Errorf("interim: %s", describe(interim))
-		}
-		if len(final.Conditions) != 2 || final.Conditions[1].Type != batchv1.JobComplete || final.CompletionTime == nil {
-			t.Errorf("final: %s", describe(final))
-		}
-		if got := fmt.Sprint(w.reasons()); got != "[SuccessfulCreate Completed]" {
-			t.Error(got)
-		}
-	})
-	t.Run("waits until nothing is terminating", func(t *testing.T) {
-		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](2) })
-		names := w.names()
-		w.edit(func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](1) })
-		w.settle() // one is removed and is terminating
-		w.end(w.names()[0], 0)
-		w.settle()
-		w.startAll()
-		w.end(w.names()[0], 0)
-		if w.settle(); w.conditions() != "SuccessCriteriaMet=True CompletionsReached" {
-			t.Fatal(w.conditions())
-		}
-		for _, name := range names {
-			if w.pods[name] != nil && !ended(w.pods[name]) {
-				w.end(name, 1)
-			}
-		}
-		if w.settle(); !w.record.Finished() || w.job.Status.Succeeded != 2 || w.job.Status.Failed != 0 {
-			t.Error(describe(&w.job.Status))
-		}
-	})
-	t.Run("more successes than asked for are reported", func(t *testing.T) {
-		w := newWorld(someTime, newJob(nil))
-		w.orphan("a", corev1.PodSucceeded, nil)
-		w.orphan("b", corev1.PodSucceeded, nil)
-		if w.settle(); fmt.Sprint(w.reasons()) != "[TooManySucceededPods Completed]" || w.job.Status.Succeeded != 2 {
-			t.Errorf("%v, %s", w.reasons(), describe(&w.job.Status))
-		}
-	})
-	t.Run("a work queue waits for the pods that still run", func(t *testing.T) {
-		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](3), nil })
-		names := w.names()
-		w.end(names[0], 0)
-		w.end(names[1], 1)
-		if w.settle(); w.conditions() != "" || w.job.Status.Active != 1 {
-			t.Fatal(describe(&w.job.Status))
-		}
-		w.end(names[2], 0)
-		if w.settle(); !w.record.Finished() || w.job.Status.Succeeded != 2 || w.job.Status.Failed != 1 {
-			t.Error(describe(&w.job.Status))
-		}
-	})
-}
-
-func TestAJobThatIsBeingDeleted(t *testing.T) {
-	w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](3), ptr.To[int32](3) })
-	names := w.names()
-	w.end(names[0], 1)
-	w.edit(func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: w.now} })
-	w.settle()
-	w.pass(time.Hour)
-	for _, name := range names {
-		if tracked(w.pods[name]) {
-			t.Errorf("%s is tracked", name)
-		}
-	}
-	if s := &w.job.Status; s.Failed != 1 || s.Active != 2 || len(w.created) != 3 || len(w.removed) > 0 {
-		t.Errorf("%d created, %d removed, %s", len(w.created), len(w.removed), describe(s))
 	}
 }
 

@@ -3,6 +3,8 @@ package job
 import (
 	"math/bits"
 	"strconv"
+
+	"github.com/jobd/jobd/api/indexes"
 )
 
 const chunkBits = 256
@@ -244,7 +246,7 @@ func (x *Indexes) is(s string) bool {
 	for ok {
 		n := len(s)
 		var a, b int32
-		a, b, s = parseRun(s)
+		a, b, s = indexes.NextRun(s)
 		if n == 0 || a != first {
 			return false
 		}
@@ -252,7 +254,7 @@ func (x *Indexes) is(s string) bool {
 			if n = len(s); n == 0 {
 				return false
 			}
-			b, _, s = parseRun(s)
+			b, _, s = indexes.NextRun(s)
 		}
 		if b != last {
 			return false
@@ -283,50 +285,10 @@ func ParseIndexes(s string, limit int32) *Indexes {
 	x := &Indexes{}
 	for len(s) > 0 {
 		var first, last int32
-		first, last, s = parseRun(s)
+		first, last, s = indexes.NextRun(s)
 		if first >= 0 && first <= last && first < limit {
 			x.addRange(first, min(last, limit-1))
 		}
 	}
 	return x
-}
-
-// EachRun calls do with each run of consecutive indexes in what String returns. What is malformed is left out.
-func EachRun(s string, do func(first, last int32)) {
-	for len(s) > 0 {
-		var first, last int32
-		first, last, s = parseRun(s)
-		if first >= 0 && first <= last {
-			do(first, last)
-		}
-	}
-}
-
-// parseRun parses "3" or "3-5" up to a comma; first is -1 if it is neither.
-func parseRun(s string) (first, last int32, rest string) {
-	n := 0
-	number := func() int32 {
-		start, v := n, int64(0)
-		for n < len(s) && s[n] >= '0' && s[n] <= '9' && v <= 1<<31 {
-			v = v*10 + int64(s[n]-'0')
-			n++
-		}
-		if n == start || v >= 1<<31 {
-			return -1
-		}
-		return int32(v)
-	}
-	first = number()
-	last = first
-	if n < len(s) && s[n] == '-' {
-		n++
-		last = number()
-	}
-	if n < len(s) && s[n] != ',' {
-		first = -1
-	}
-	for n < len(s) && s[n] != ',' {
-		n++
-	}
-	return first, last, s[min(n+1, len(s)):]
 }

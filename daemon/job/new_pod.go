@@ -56,6 +56,9 @@ func NewPodFor(job *batchv1.Job, n NewPod, suffix string) *corev1.Pod {
 	if attempt := batch.AttemptOf(job.Annotations); attempt > 1 {
 		put(&pod.Annotations, batch.AttemptAnnotation, strconv.Itoa(attempt))
 	}
+	if at := batch.ScheduledAt(job.Annotations); at != "" {
+		put(&pod.Annotations, batchv1.CronJobScheduledTimestampAnnotation, at)
+	}
 	if n.PerIndex {
 		put(&pod.Annotations, batchv1.JobIndexFailureCountAnnotation, strconv.Itoa(int(n.Failures)))
 		if n.IgnoredFailures > 0 {

@@ -371,7 +371,8 @@ func (r *replay) compareStatuses() {
 			if next+1 < len(ours) {
 				until = ours[next+1].at
 			}
-			if lasted := until.Sub(ours[next].at); (lasted > syncLag || next+1 == len(ours) && !r.over) && (last == nil || !alike(last, &ours[next].JobStatus)) {
+			if lasted := until.Sub(ours[next].at); (lasted > syncLag || next+1 == len(ours) && !r.over) &&
+				(last == nil || !alike(last, &ours[next].JobStatus)) {
 				r.Errorf("lasted %v, and the cluster did not write it: %s", lasted, describe(&ours[next].JobStatus))
 			}
 		}

@@ -12,42 +12,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestHowManyPods(t *testing.T) {
-	for name, c := range map[string]struct {
-		parallelism int32
-		completions *int32
-		succeed     int
-		want        int // active
-	}{
-		"as many as parallelism":                            {3, ptr.To[int32](10), 0, 3},
-		"no more than are left to complete":                 {3, ptr.To[int32](5), 3, 2},
-		"none for parallelism 0":                            {0, ptr.To[int32](5), 0, 0},
-		"a work queue has parallelism":                      {3, nil, 0, 3},
-		"a work queue starts none once a pod has succeeded": {3, nil, 1, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = &c.parallelism, c.completions })
-			for _, name := range w.names()[:c.succeed] {
-				w.end(name, 0)
-			}
-			if w.settle(); len(w.names()) != c.want || int(w.job.Status.Active) != c.want {
-				t.Errorf("%d pods, %s", len(w.names()), describe(&w.job.Status))
-			}
-		})
-	}
-}
-
 func TestWhichPodGoesFirst(t *testing.T) {
 	base := Pod{Phase: corev1.PodRunning, Assigned: true, Ready: true, ReadySince: 100, Created: 50}
 	change := func(f func(*Pod)) Pod { p := base; f(&p); return p }
 	for name, c := range map[string][2]Pod{ // the first of two goes
-		"an unassigned one before an assigned one":  {change(func(p *Pod) { p.Assigned = false }), change(func(p *Pod) { p.Phase = corev1.PodPending })},
-		"a pending one before one of unknown phase": {change(func(p *Pod) { p.Phase = corev1.PodPending }), change(func(p *Pod) { p.Phase = corev1.PodUnknown })},
-		"a pending one before a running one":        {change(func(p *Pod) { p.Phase = corev1.PodPending }), change(func(p *Pod) { p.Ready = false })},
-		"one that is not ready before one that is":  {change(func(p *Pod) { p.Ready, p.ReadySince = false, 0 }), change(func(p *Pod) { p.ReadySince = 999 })},
-		"one that became ready later":               {change(func(p *Pod) { p.ReadySince = 101 }), change(func(p *Pod) { p.Restarts = 9 })},
-		"one with more restarts":                    {change(func(p *Pod) { p.Restarts = 2 }), change(func(p *Pod) { p.Restarts, p.Created = 1, 99 })},
-		"a newer one before an older one":           {change(func(p *Pod) { p.Created = 51 }), base},
+		"an unassigned one before an assigned one": {change(func(p *Pod) { p.Assigned = false }), change(func(p *Pod) { p.Phase = corev1.PodPending })},
+		"a pending one before one of unknown phase": {
+			change(func(p *Pod) { p.Phase = corev1.PodPending }), change(func(p *Pod) { p.Phase = corev1.PodUnknown }),
+		},
+		"a pending one before a running one":       {change(func(p *Pod) { p.Phase = corev1.PodPending }), change(func(p *Pod) { p.Ready = false })},
+		"one that is not ready before one that is": {change(func(p *Pod) { p.Ready, p.ReadySince = false, 0 }), change(func(p *Pod) { p.ReadySince = 999 })},
+		"one that became ready later":              {change(func(p *Pod) { p.ReadySince = 101 }), change(func(p *Pod) { p.Restarts = 9 })},
+		"one with more restarts":                   {change(func(p *Pod) { p.Restarts = 2 }), change(func(p *Pod) { p.Restarts, p.Created = 1, 99 })},
+		"a newer one before an older one":          {change(func(p *Pod) { p.Created = 51 }), base},
 	} {
 		for _, order := range [][]int{{0, 1}, {1, 0}} {
 			t.Run(name, func(t *testing.T) {

@@ -62,8 +62,9 @@ func TestSummarize(t *testing.T) {
 		},
 		Spec: corev1.PodSpec{NodeName: "node"},
 		Status: corev1.PodStatus{
-			Phase:                 corev1.PodRunning,
-			Conditions:            []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(12, 0))}},
+			Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+				LastTransitionTime: metav1.NewTime(time.Unix(12, 0))}},
 			ContainerStatuses:     []corev1.ContainerStatus{{Name: "a", RestartCount: 2, State: failed}, {Name: "b"}},
 			InitContainerStatuses: []corev1.ContainerStatus{{Name: "i", RestartCount: 1}},
 		},

@@ -12,109 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
-
-	"github.com/jobd/jobd/api/batch"
 )
-
-var someTime = time.Date(2026, 11, 20, 13, 33, 11, 900e6, time.UTC)
-
-// drawJob makes a Job as the API stores one.
-func drawJob(t *rapid.T) *batchv1.Job {
-	is := func(label string) bool { return rapid.Bool().Draw(t, label) }
-	rarely := func(label string) bool { return rapid.IntRange(0, 4).Draw(t, label) == 0 }
-	number := func(label string, low, high int32) *int32 {
-		return ptr.To(rapid.Int32Range(low, high).Draw(t, label))
-	}
-	labels := map[string]string{"job": "j"}
-	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "j", UID: "11111111-0000-4000-8000-000000000000"},
-		Spec: batchv1.JobSpec{
-			Parallelism:          number("parallelism", 0, 5),
-			BackoffLimit:         number("backoffLimit", 0, 8),
-			CompletionMode:       ptr.To(batchv1.NonIndexedCompletion),
-			Suspend:              ptr.To(rarely("suspend")),
-			PodReplacementPolicy: ptr.To(batchv1.TerminatingOrFailed),
-			Selector:             &metav1.LabelSelector{MatchLabels: labels},
-		},
-	}
-	s := &job.Spec
-	s.Template.Labels = labels
-	s.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	s.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
-	if is("completions") {
-		s.Completions = number("completions", 0, 7)
-	}
-	if is("Indexed") {
-		s.CompletionMode = ptr.To(batchv1.IndexedCompletion)
-		s.Completions = number("completions", 0, 7)
-		if is("backoffLimitPerIndex") {
-			s.BackoffLimitPerIndex = number("backoffLimitPerIndex", 0, 2)
-			s.BackoffLimit = ptr.To[int32](1<<31 - 1)
-			if is("maxFailedIndexes") {
-				s.MaxFailedIndexes = number("maxFailedIndexes", 0, *s.Completions)
-			}
-		}
-		if n := *s.Completions; n > 0 && rarely("successPolicy") {
-			rule := batchv1.SuccessPolicyRule{}
-			if is("succeededIndexes") {
-				rule.SucceededIndexes = ptr.To(fmt.Sprintf("%d-%d", n/2, n-1))
-			} else {
-				rule.SucceededCount = number("succeededCount", 1, n)
-			}
-			s.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{rule}}
-		}
-	}
-	if *s.CompletionMode == batchv1.IndexedCompletion && rarely("large") {
-		// Every other index is done: the list is long, so that the status is not written for each change.
-		var done Indexes
-		for i := int32(0); i < 900; i += 2 {
-			done.Add(i)
-		}
-		s.Completions, s.SuccessPolicy = ptr.To[int32](900), nil
-		job.Status.CompletedIndexes, job.Status.Succeeded = done.String(), int32(done.Len())
-		job.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
-	}
-	switch {
-	case rarely("OnFailure"):
-		s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
-	case is("podFailurePolicy"):
-		s.PodReplacementPolicy = ptr.To(batchv1.Failed)
-		s.PodFailurePolicy = &batchv1.PodFailurePolicy{}
-		code := func(c int32, a batchv1.PodFailurePolicyAction) {
-			s.PodFailurePolicy.Rules = append(s.PodFailurePolicy.Rules, batchv1.PodFailurePolicyRule{
-				Action: a,
-				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-					Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{c},
-				},
-			})
-		}
-		code(42, batchv1.PodFailurePolicyActionFailJob)
-		code(43, batchv1.PodFailurePolicyActionIgnore)
-		code(44, batchv1.PodFailurePolicyActionCount)
-		if s.BackoffLimitPerIndex != nil {
-			code(45, batchv1.PodFailurePolicyActionFailIndex)
-		}
-		s.PodFailurePolicy.Rules = append(s.PodFailurePolicy.Rules, batchv1.PodFailurePolicyRule{
-			Action:          batchv1.PodFailurePolicyActionIgnore,
-			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
-		})
-	case is("podReplacementPolicy Failed"):
-		s.PodReplacementPolicy = ptr.To(batchv1.Failed)
-	}
-	if s.Template.Spec.RestartPolicy == corev1.RestartPolicyNever && rarely("more memory") {
-		job.Annotations = map[string]string{batch.OOMMemoryFactorAnnotation: "1.5", batch.OOMMemoryMaxAnnotation: "1Gi"}
-		s.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
-	}
-	if rarely("activeDeadlineSeconds") {
-		s.ActiveDeadlineSeconds = ptr.To(rapid.Int64Range(0, 200).Draw(t, "activeDeadlineSeconds"))
-	}
-	return job
-}
 
 // run is a Job that is being played with, and what must hold for it.
 type run struct {
@@ -257,7 +159,8 @@ func (r *run) actions() map[string]func(*rapid.T) {
 				t.Skip("podFailurePolicy implies Failed")
 			}
 			edit(t, func(s *batchv1.JobSpec) {
-				s.PodReplacementPolicy = ptr.To(rapid.SampledFrom([]batchv1.PodReplacementPolicy{batchv1.Failed, batchv1.TerminatingOrFailed}).Draw(t, "policy"))
+				s.PodReplacementPolicy = ptr.To(rapid.SampledFrom([]batchv1.PodReplacementPolicy{batchv1.Failed,
+					batchv1.TerminatingOrFailed}).Draw(t, "policy"))
 			})
 		},
 		"pass time": func(t *rapid.T) {
@@ -292,7 +195,7 @@ type sums struct {
 	Completed, FailedIndexes, Occupied, Blocked   string
 	Changed                                       bool
 	Hasty                                         int
-	Places                                        map[string]place
+	Stages                                        map[string]stage
 	Duplicates                                    []int32
 	Strays, FailJobs                              []string
 	Have                                          []int
@@ -315,13 +218,13 @@ func sumsOf(r *Record) sums {
 		Completed: r.completed.String(), FailedIndexes: r.failedSet.String(),
 		Occupied: r.occupied.String(), Blocked: r.blocked.String(),
 		Changed: r.changedIndexes, Hasty: r.hasty,
-		Places:     map[string]place{},
+		Stages:     map[string]stage{},
 		Duplicates: slices.Sorted(maps.Keys(r.duplicates)),
 		Strays:     strays, FailJobs: failJobs,
 		Backoff: r.backoff.clone(),
 	}
 	for p := range r.pods.all() {
-		s.Places[p.name] = p.place
+		s.Stages[p.name] = p.stage
 	}
 	for _, rule := range r.successRules {
 		s.Have = append(s.Have, rule.have)
@@ -435,7 +338,7 @@ func (r *run) checkSettled(t *rapid.T, wake time.Time) {
 			terminating++
 		}
 		over := ended(p) || p.DeletionTimestamp != nil && *spec.PodReplacementPolicy != batchv1.Failed
-		if over && tracked(p) && q.place != held && !late {
+		if over && tracked(p) && q.stage != held && !late {
 			t.Fatalf("%s is over and has not been counted", name)
 		}
 	}

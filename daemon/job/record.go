@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/heap"
+	"github.com/jobd/jobd/internal/heap"
 )
 
 // Record is what decisions need to know about one Job and its pods. It holds neither the template nor decoded pods. All
@@ -28,20 +28,22 @@ type Record struct {
 	successPolicy *batchv1.SuccessPolicy
 	status        batchv1.JobStatus
 	deleting      bool
-	written       time.Time // when the status last changed, zero if it is not known
+	pausedFor     time.Duration // see batch.PausedForAnnotation
+	gated         bool          // see Hold
+	written       time.Time     // when the status last changed, zero if it is not known
 
 	pods    table[types.UID]
 	byIndex table[int32] // of an Indexed Job: the pods that count, chained
 
-	// Every pod is in at most one of these, see place.
-	lists [places][]*pod
+	// Every pod is in at most one of these, see stage.
+	lists [stages][]*pod
 	held  []heap.Heap[*pod] // by number of failures
 
 	active, ready, terminating int32
 	restarts                   int64 // of pending and running pods
 	succeeded, failed          int32 // tracked pods that have ended and are not yet in the status
 
-	hasty                int             // pods in place done that have not ended yet
+	hasty                int             // pods at the stage done that have not ended yet
 	shifted              bool            // what the back-off has to remember has changed with another pod
 	completed, failedSet Indexes         // also of tracked pods
 	changedIndexes       bool            // these sets differ from the status
@@ -68,6 +70,7 @@ type spec struct {
 	perIndex, maxFailedIndexes int32 // -1 for none
 	deadline                   int64 // seconds, -1 for none
 	suspend, awaitsKueue       bool
+	paused                     bool // batch.PausedAnnotation
 	onFailure                  bool
 	indexed, unknownMode       bool
 	replaceFailed, managed     bool
@@ -88,6 +91,7 @@ func specOf(job *batchv1.Job) spec {
 		maxFailedIndexes: ptr.Deref(s.MaxFailedIndexes, -1),
 		deadline:         ptr.Deref(s.ActiveDeadlineSeconds, -1),
 		suspend:          ptr.Deref(s.Suspend, false),
+		paused:           batch.Paused(job.Annotations),
 		awaitsKueue:      batch.AwaitsKueue(job.Labels, s),
 		onFailure:        s.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 		indexed:          mode == batchv1.IndexedCompletion,
@@ -121,6 +125,9 @@ func NewRecord(job *batchv1.Job, m *Memory) *Record {
 	return r
 }
 
+// Hold says whether something holds back the Job before it starts: as long as it does, nothing is decided.
+func (r *Record) Hold(held bool) { r.gated = held }
+
 // SetJob folds in a new version of the Job, which was stored at now.
 func (r *Record) SetJob(job *batchv1.Job, now time.Time) {
 	spec, status := r.spec, r.status
@@ -146,13 +153,14 @@ func (r *Record) fold(job *batchv1.Job) {
 	r.spec = specOf(job)
 	r.status = job.Status
 	r.deleting = job.DeletionTimestamp != nil
+	r.pausedFor = batch.PausedFor(job.Annotations)
 }
 
 // recount rebuilds all sums from the pods, the status and the memory.
 func (r *Record) recount() {
 	all := make([]*pod, 0, r.pods.len())
 	for p := range r.pods.all() {
-		p.next, p.place, p.pos = nil, nowhere, 0
+		p.next, p.stage, p.pos = nil, nowhere, 0
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(p, q *pod) int {
@@ -162,7 +170,7 @@ func (r *Record) recount() {
 		return 1
 	})
 	r.byIndex, r.duplicates, r.strays = table[int32]{}, nil, nil
-	r.lists, r.held, r.hasty, r.shifted = [places][]*pod{}, nil, 0, false
+	r.lists, r.held, r.hasty, r.shifted = [stages][]*pod{}, nil, 0, false
 	r.active, r.ready, r.terminating, r.restarts, r.succeeded, r.failed = 0, 0, 0, 0, 0, 0
 	r.completed, r.failedSet, r.occupied, r.blocked = Indexes{}, Indexes{}, Indexes{}, Indexes{}
 	if r.spec.indexed {
@@ -194,7 +202,7 @@ func (r *Record) SetPod(p Pod) {
 	c := r.claim(&p)
 	q, message := r.compact(&p, c)
 	old := r.pods.get(p.UID)
-	over := old != nil && (old.place == done || old.place == held) // and not counted yet
+	over := old != nil && (old.stage == done || old.stage == held) // and not counted yet
 	switch {
 	case c == foreign && over && q.is(isTracked):
 		r.forget(old)
@@ -205,13 +213,13 @@ func (r *Record) SetPod(p Pod) {
 		r.pods.set(q.uid, q)
 		r.killed(q, &p)
 		r.enter(q)
-		if q.place == done {
+		if q.stage == done {
 			r.remember(&r.backoff, q)
 		}
 		r.matched(q, message)
 		r.accepted()
 	case !old.same(q):
-		wasDone, was := old.place == done, *old
+		wasDone, was := old.stage == done, *old
 		if was.index == q.index && !q.is(isOrphan|isLeaving) {
 			r.detach(old)
 		} else {
@@ -230,7 +238,7 @@ func (r *Record) SetPod(p Pod) {
 			r.recount() // it will be counted as something else than before
 		case wasDone && q.is(isTracked):
 			r.recall()
-		case old.place == done:
+		case old.stage == done:
 			r.remember(&r.backoff, old)
 		}
 	}
@@ -244,10 +252,10 @@ func (r *Record) drop(p *pod) {
 	if p == nil {
 		return
 	}
-	if p.place == done {
+	if p.stage == done {
 		r.remember(&r.counted, p)
 	}
-	if p.place == done || p.place == held {
+	if p.stage == done || p.stage == held {
 		r.grow(&r.counted, p)
 		r.grow(&r.backoff, p)
 	}

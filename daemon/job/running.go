@@ -12,8 +12,8 @@ type Running struct {
 
 // Running returns the pods that run or are being stopped, in no order.
 func (r *Record) Running() (running []Running) {
-	for _, place := range []place{live, ending} {
-		for _, p := range r.lists[place] {
+	for _, stage := range []stage{live, ending} {
+		for _, p := range r.lists[stage] {
 			if p.phase != runningPhase {
 				continue
 			}
@@ -21,7 +21,7 @@ func (r *Record) Running() (running []Running) {
 			if since == 0 {
 				since = p.created
 			}
-			running = append(running, Running{p.ref(), p.index, int64(since), p.restarts, place == ending, p.readySince != 0})
+			running = append(running, Running{p.ref(), p.index, int64(since), p.restarts, stage == ending, p.readySince != 0})
 		}
 	}
 	return running

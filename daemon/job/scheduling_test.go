@@ -51,15 +51,18 @@ func TestWorkloadOfAJob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !metav1.IsControlledBy(g, j) || len(g.OwnerReferences) != 2 || g.OwnerReferences[1].UID != w.UID || g.OwnerReferences[1].BlockOwnerDeletion != nil {
+			if !metav1.IsControlledBy(g, j) || len(g.OwnerReferences) != 2 || g.OwnerReferences[1].UID != w.UID ||
+				g.OwnerReferences[1].BlockOwnerDeletion != nil {
 				t.Errorf("owners of the group: %+v", g.OwnerReferences)
 			}
-			if ref := g.Spec.WorkloadRef; ref.WorkloadName != w.Name || ref.TemplateName != w.Spec.PodGroupTemplates[0].Name || g.Spec.PriorityClassName != j.Spec.Template.Spec.PriorityClassName {
+			if ref := g.Spec.WorkloadRef; ref.WorkloadName != w.Name || ref.TemplateName != w.Spec.PodGroupTemplates[0].Name ||
+				g.Spec.PriorityClassName != j.Spec.Template.Spec.PriorityClassName {
 				t.Errorf("%+v", g.Spec)
 			}
 			p := NewPodFor(j, NewPod{Index: 1}, "abcde")
 			Join(p, g)
-			if *p.Spec.SchedulingGroup.PodGroupName != g.Name || !metav1.IsControlledBy(p, j) || len(p.OwnerReferences) != 2 || p.OwnerReferences[1].Kind != "PodGroup" {
+			if *p.Spec.SchedulingGroup.PodGroupName != g.Name || !metav1.IsControlledBy(p, j) || len(p.OwnerReferences) != 2 ||
+				p.OwnerReferences[1].Kind != "PodGroup" {
 				t.Errorf("%+v %+v", p.Spec.SchedulingGroup, p.OwnerReferences)
 			}
 		})

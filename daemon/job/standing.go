@@ -56,7 +56,7 @@ func (r *Record) Standing(s Settings) Standing {
 	if r.spec.onFailure {
 		st.Restarts = r.restarts
 	}
-	if at, ok := r.deadline(r.status.StartTime); ok {
+	if at, ok := r.deadlineIn(&r.status, r.pausedFor); ok {
 		st.Deadline = at
 	}
 	if n := len(r.backoff.Failures); n > 0 && r.spec.perIndex < 0 {
@@ -182,15 +182,15 @@ func MemoryOf(job *batchv1.Job, pods []*corev1.Pod) *Memory {
 		case s.Tracked: // it is yet to be counted
 		case s.Phase == corev1.PodSucceeded:
 			m.succeeded(s.Finished)
-		case s.Phase == corev1.PodFailed && JudgedAction(job, p) != batchv1.PodFailurePolicyActionIgnore:
+		case s.Phase == corev1.PodFailed && judgedAction(job, p) != batchv1.PodFailurePolicyActionIgnore:
 			m.failed(s.Finished)
 		}
 	}
 	return m
 }
 
-// JudgedAction returns the action of the rule of spec.podFailurePolicy that matches a failed pod, empty for none.
-func JudgedAction(job *batchv1.Job, pod *corev1.Pod) batchv1.PodFailurePolicyAction {
+// judgedAction returns the action of the rule of spec.podFailurePolicy that matches a failed pod, empty for none.
+func judgedAction(job *batchv1.Job, pod *corev1.Pod) batchv1.PodFailurePolicyAction {
 	p := Summarize(pod)
 	action, _ := match(job.Spec.PodFailurePolicy, job.Namespace, &p)
 	return action

@@ -63,20 +63,22 @@ func (d *decision) writeStatus() {
 		}
 		return
 	}
-	unheld := d.unheld()
-	d.account(unheld)
+	counted, unheld, all := d.count()
 	d.writeIndexes()
 	if !sameStatus(&d.next, &r.status) {
 		d.Status = append(d.Status, d.next)
 	}
-	m := r.backoff.clone()
+	m := r.counted.clone()
+	for _, p := range counted {
+		r.remember(&m, p)
+	}
 	for _, p := range unheld {
 		r.grow(&m, p)
 	}
 	if !m.equal(&r.counted) {
 		d.Memory = &m
 	}
-	if d.end != nil && d.active == 0 && d.terminating == 0 {
+	if all && d.end != nil && d.active == 0 && d.terminating == 0 {
 		d.finish()
 		d.Memory = lastMemory(m)
 	}

@@ -17,14 +17,14 @@ type pod struct {
 
 	index, failures, ignored int32
 	restarts                 int32
-	pos                      int32  // index in the list of its place
+	pos                      int32  // index in the list of its stage
 	created, readySince      uint32 // Unix seconds
 	finished                 uint32
 
 	phase  phase
 	flags  flags
 	action action
-	place  place
+	stage  stage
 }
 
 type phase uint8
@@ -65,17 +65,17 @@ var actions = map[batchv1.PodFailurePolicyAction]action{
 	batchv1.PodFailurePolicyActionFailJob:   failJobAction,
 }
 
-// place is the list that a pod is in: what a decision has to do with it.
-type place uint8
+// stage is how far a pod has come, and so the list that it is in: what a decision has to do with it.
+type stage uint8
 
 const (
-	nowhere  place = iota
+	nowhere  stage = iota
 	adopting       // orphans to be adopted
 	letting        // to be released
 	live           // active
 	ending         // tracked, terminating, and not failed before they have ended
 	done           // tracked and ended: to be counted
-	places
+	stages
 	held // failed, to be counted when their index gets its next pod, or ends
 )
 
@@ -85,11 +85,11 @@ func (p *pod) terminal() bool    { return p.phase >= succeededPhase }
 func (p *pod) active() bool      { return !p.terminal() && !p.is(isDeleting) }
 func (p *pod) terminating() bool { return !p.terminal() && p.is(isDeleting) }
 
-// same reports whether p and q are equal but for their places in the Record.
+// same reports whether p and q are equal but for where they are in the Record.
 func (p *pod) same(q *pod) bool {
 	a, b := *p, *q
-	a.next, a.place, a.pos = nil, 0, 0
-	b.next, b.place, b.pos = nil, 0, 0
+	a.next, a.stage, a.pos = nil, 0, 0
+	b.next, b.stage, b.pos = nil, 0, 0
 	return a == b
 }
 
@@ -280,7 +280,7 @@ func (r *Record) refresh(i int32) {
 			if p == last {
 				to = held
 			}
-			if p.is(isTracked) && r.over(p) && p.place != to {
+			if p.is(isTracked) && r.over(p) && p.stage != to {
 				if _, grows := r.grown[p]; grows {
 					r.shifted = true
 				}
@@ -301,8 +301,8 @@ func (r *Record) refresh(i int32) {
 	}
 }
 
-func (r *Record) push(p *pod, to place) {
-	p.place = to
+func (r *Record) push(p *pod, to stage) {
+	p.stage = to
 	if to == held {
 		n := absoluteFailures(p)
 		for len(r.held) <= n {
@@ -319,21 +319,21 @@ func (r *Record) push(p *pod, to place) {
 }
 
 func (r *Record) pull(p *pod) {
-	switch p.place {
+	switch p.stage {
 	case nowhere:
 	case held:
 		r.held[absoluteFailures(p)].Remove(int(p.pos))
 	default:
-		if p.place == done && !p.terminal() {
+		if p.stage == done && !p.terminal() {
 			r.hasty--
 		}
-		list := r.lists[p.place]
+		list := r.lists[p.stage]
 		last := list[len(list)-1]
 		list[p.pos], last.pos = last, p.pos
 		list[len(list)-1] = nil
-		r.lists[p.place] = list[:len(list)-1]
+		r.lists[p.stage] = list[:len(list)-1]
 	}
-	p.place, p.pos = nowhere, 0
+	p.stage, p.pos = nowhere, 0
 }
 
 func add[K comparable](set *map[K]bool, k K) {

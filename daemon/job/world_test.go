@@ -203,7 +203,12 @@ func (w *world) apply(d Decision, onTime bool) {
 	}
 	for _, s := range d.Status {
 		w.revisions = append(w.revisions, revision{w.now, s})
-		w.edit(func(j *batchv1.Job) { j.Status = s })
+		w.edit(func(j *batchv1.Job) {
+			j.Status = s
+			if d.PausedFor != nil {
+				metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedForAnnotation, d.PausedFor.String())
+			}
+		})
 	}
 	for _, e := range d.Events {
 		w.events = append(w.events, timed[Event]{w.now, e, onTime})
@@ -368,4 +373,9 @@ func (w *world) reasons() (reasons []string) {
 		reasons = append(reasons, e.v.Reason)
 	}
 	return reasons
+}
+
+func suspend(w *world, to bool) {
+	w.edit(func(j *batchv1.Job) { j.Spec.Suspend = &to })
+	w.settle()
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
 )
 
@@ -264,7 +263,7 @@ func (f *following) failure() error {
 func over(p *corev1.Pod, log attemptLog) bool {
 	status := podspec.ContainerStatus(p, log.container)
 	switch {
-	case pod.Terminal(p):
+	case podspec.Ended(p):
 		return true
 	case status == nil || int(status.RestartCount) < log.attempt:
 		return false

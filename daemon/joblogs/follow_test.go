@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/scheme"
@@ -109,6 +111,9 @@ func TestFollowAJobWhosePodsHaveJustBegun(t *testing.T) {
 	}
 	f.says(first, "left out")
 	f.says(first, "begin")
+	var err error
+	l.tails, err = l.tail(t.Context(), l.there(l.ofJob(f.job.UID)), 1)
+	f.must(err)
 	f.says(second, "zero")
 	f.says(second, "begin")
 	go func() { w.CloseWithError(l.follow(t.Context(), before)) }()
@@ -230,15 +235,130 @@ func TestALogThatWasRotatedAwaySaysSo(t *testing.T) {
 	f.must(log.Close())
 	for missing, want := range map[bool]string{
 		false: "",
-		true: "[pod/a/c attempt=0 missing] the first 279 bytes of its log were removed by its rotation before they could be read," +
+		true: "[pod/a/c missing] the first 279 bytes of its log were removed by its rotation before they could be read," +
 			" and are not shown\n",
 	} {
-		stream, err := f.OpenJob(t.Context(), f.job, &batch.JobLogOptions{Missing: missing})
+		warned := &warnings{}
+		stream, err := f.OpenJob(warning.WithWarningRecorder(t.Context(), warned), f.job, &batch.JobLogOptions{Missing: missing})
 		f.must(err)
 		got, err := io.ReadAll(stream)
 		f.must(err)
 		if want += strings.Repeat(strings.Repeat("x", 60)+"\n", 2); string(got) != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+		if missing != (len(warned.all) == 0) || !missing &&
+			!strings.Contains(warned.all[0], "the first 279 bytes of the log of pod a (container c) were removed") {
+			t.Errorf("it warns %q", warned.all)
+		}
+	}
+	for rule, o := range map[string]*batch.JobLogOptions{
+		"who wants the end":       {TailLines: new(int64(1))},
+		"who wants what is later": {SinceTime: &metav1.Time{Time: time.Now()}},
+	} {
+		warned := &warnings{}
+		stream, err := f.OpenJob(warning.WithWarningRecorder(t.Context(), warned), f.job, o)
+		f.must(err)
+		f.must(stream.Close())
+		if len(warned.all) > 0 {
+			t.Errorf("%s misses nothing: it warns %q", rule, warned.all)
+		}
+	}
+}
+
+// warnings are those that a client gets.
+type warnings struct{ all []string }
+
+func (w *warnings) AddWarning(_, text string) { w.all = append(w.all, text) }
+
+// TestTailOfAJob: the last lines are those of the whole log of the Job, whichever pods they are from.
+func TestTailOfAJob(t *testing.T) {
+	f := newFollowed(t)
+	line := func(second int, stream, text string) string {
+		return fmt.Sprintf("2026-01-02T03:04:%02dZ %s %s\n", second, stream, text)
+	}
+	for pod, log := range map[string]string{
+		"a": line(1, "stdout F", "a1") + line(5, "stdout F", "a5") + line(6, "stdout F", "a6"),
+		"b": line(2, "stdout F", "b2") + line(3, "stderr F", "b3") + line(4, "stdout P", "b") + line(7, "stdout F", "7"),
+		"c": "",
+		"d": line(8, "stdout F", "d8") + line(9, "stderr F", "d9"),
+	} {
+		f.must(os.WriteFile(f.Path(f.pod(pod), "c", 0), []byte(log), 0o600))
+	}
+	f.must(os.Remove(f.Path(f.pod("e"), "c", 0))) // a log that is gone
+	f.complete()
+	f.save()
+	for tail, want := range map[string]string{
+		"0":        "",
+		"1":        "d9",
+		"2":        "d8 d9",
+		"3":        "b7 d8 d9",
+		"4":        "a6 b7 d8 d9",
+		"6":        "a5 a6 b3 b7 d8 d9",
+		"8":        "a1 a5 a6 b2 b3 b7 d8 d9",
+		"99":       "a1 a5 a6 b2 b3 b7 d8 d9",
+		"3 stdout": "a6 b7 d8",
+		"2 stderr": "b3 d9",
+	} {
+		for _, follow := range []bool{false, true} {
+			number, stream, _ := strings.Cut(tail, " ")
+			n, err := strconv.ParseInt(number, 10, 64)
+			f.must(err)
+			o := &batch.JobLogOptions{TailLines: &n, Stream: stream, Follow: follow}
+			answer, err := f.OpenJob(t.Context(), f.job, o)
+			f.must(err)
+			got, err := io.ReadAll(answer)
+			f.must(err)
+			if got := strings.Join(strings.Fields(string(got)), " "); got != want {
+				t.Errorf("tail %s, follow %v: %q, want %q", tail, follow, got, want)
+			}
+		}
+	}
+}
+
+// TestPrefixesTellPodsApart: the attempts of a Job, the pods of an index in one of them and the restarts of a container have words
+// of their own, and what is usual has none. It is known after a restart of jobd, and of pods that are gone.
+func TestPrefixesTellPodsApart(t *testing.T) {
+	f := newFollowed(t)
+	f.save()
+	begin := func(name, index string, attempt, restarts int) *corev1.Pod {
+		p := f.pod(name)
+		f.must(os.RemoveAll(f.podDir(p)))
+		f.drop(newLogRecord(p))
+		if p.Annotations = map[string]string{}; index != "" {
+			p.Annotations[batchv1.JobCompletionIndexAnnotation] = index
+		}
+		if attempt > 1 {
+			p.Annotations[batch.AttemptAnnotation] = strconv.Itoa(attempt)
+		}
+		for n := range restarts + 1 {
+			f.must(f.Begin(p, "c", n))
+			f.must(os.MkdirAll(f.podDir(p)+"/c", 0o755))
+			f.must(os.WriteFile(f.Path(p, "c", n), []byte("2026-01-02T03:04:05Z stdout F x\n"), 0o600))
+		}
+		return p
+	}
+	a := begin("a", "2", 1, 1)
+	b := begin("b", "2", 1, 0)
+	begin("c", "3", 1, 0)
+	begin("d", "2", 2, 0)
+	begin("e", "", 2, 0)
+	f.must(f.store.Update(t.Context(), func(tx *store.Tx) error { f.put(tx, objects.Pods, b); return nil }))
+	f.ends(a)
+	for range 2 {
+		stream, err := f.OpenJob(t.Context(), f.job, &batch.JobLogOptions{Prefix: true, AllRestarts: true})
+		f.must(err)
+		got, err := io.ReadAll(stream)
+		f.must(err)
+		want := "[pod/e/c attempt=2 stdout] x\n[pod/a/c index=2 stdout] x\n[pod/a/c index=2 restart=1 stdout] x\n[pod/b/c index=2 try=2 stdout] x\n" +
+			"[pod/d/c index=2 attempt=2 stdout] x\n[pod/c/c index=3 stdout] x\n"
+		if string(got) != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		f.open(f.podLogs)
+		close(f.loaded)
+	}
+	g := begin("g", "2", 1, 0)
+	if r, _ := f.ofPod("uid-j", g.UID); r.Try != 3 {
+		t.Errorf("after a restart of jobd, the third pod of an index is number %d", r.Try)
 	}
 }

@@ -15,8 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
@@ -29,6 +32,7 @@ type jobLogs struct {
 	opts       *batch.JobLogOptions
 	containers []string
 	out        *lineMerger
+	tails      map[attemptLog]int64 // how many lines are wanted of the logs that were there at first; nil is all
 }
 
 // attemptLog is one log: what an attempt of a container of a pod has written.
@@ -52,6 +56,15 @@ func (k *Logs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogOptio
 			return nil, err
 		}
 	}
+	if o.TailLines != nil && *o.TailLines >= 0 {
+		var err error
+		if l.tails, err = l.tail(ctx, there, *o.TailLines); err != nil {
+			return nil, err
+		}
+	}
+	if missed := l.lacking(there); missed != "" {
+		warning.AddWarning(ctx, "", missed)
+	}
 	reading, stop := context.WithCancel(ctx)
 	r, w := io.Pipe()
 	l.out = &lineMerger{w: w, remaining: -1, enough: stop}
@@ -74,6 +87,22 @@ func (k *Logs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogOptio
 	return logStream{r, stop}, nil
 }
 
+// Elsewhere implements api/server's JobLogs.
+func (k *Logs) Elsewhere(j *batchv1.Job) (node string, err error) {
+	if own := j.Spec.Template.Spec.NodeName; own != "" && own != k.node {
+		return own, nil
+	}
+	if job.Managed(j) {
+		return "", nil // all its pods are as its template says
+	}
+	err = (&jobLogs{Logs: k, job: j}).eachPod(func(p *corev1.Pod) {
+		if podspec.Elsewhere(p, k.node) {
+			node = p.Spec.NodeName
+		}
+	})
+	return node, err
+}
+
 // whyNone returns why a Job has no log, with the error that a request for the log of its youngest pod would get.
 func (l *jobLogs) whyNone() error {
 	if l.opts.Previous {
@@ -87,6 +116,10 @@ func (l *jobLogs) whyNone() error {
 		}
 	}); err != nil || youngest == nil {
 		return err
+	}
+	if podspec.Elsewhere(youngest, l.node) {
+		return apierrors.NewBadRequest(fmt.Sprintf("the pods of job %q are on the node %q, and this machine is %q: what they print is there",
+			l.job.Name, youngest.Spec.NodeName, l.node))
 	}
 	_, err := attemptOf(youngest, &corev1.PodLogOptions{Container: l.containers[0]})
 	return err
@@ -112,7 +145,7 @@ func (l *jobLogs) there(of []logRecord) (all []recorded) {
 		for _, c := range l.containers {
 			attempts := l.attempts(&r, c)
 			switch n := len(attempts); {
-			case l.opts.AllAttempts || n == 0:
+			case l.opts.AllRestarts || n == 0:
 			case l.opts.Previous:
 				attempts = attempts[max(0, n-2) : n-1]
 			default:
@@ -128,6 +161,9 @@ func (l *jobLogs) there(of []logRecord) (all []recorded) {
 
 func (l *jobLogs) readAll(ctx context.Context, all []recorded) error {
 	for _, log := range all {
+		if lines, there := l.tails[log.attemptLog]; there && lines == 0 {
+			continue
+		}
 		if err := l.read(ctx, log, false, nil); err != nil {
 			return err
 		}
@@ -139,8 +175,9 @@ func (l *jobLogs) readAll(ctx context.Context, all []recorded) error {
 func (l *jobLogs) read(ctx context.Context, log recorded, whole bool, ended <-chan struct{}) error {
 	o := readOptions(l.opts.Pod())
 	o.Follow, o.LimitBytes, o.Watcher = ended != nil, nil, l.watcher
-	if whole {
-		o.TailLines = nil
+	o.TailLines = nil
+	if lines, there := l.tails[log.attemptLog]; there && !whole {
+		o.TailLines = &lines
 	}
 	if l.opts.Prefix {
 		o.Prefix = log.prefix
@@ -160,12 +197,44 @@ func (l *jobLogs) path(log recorded) string {
 	return filepath.Join(l.recordDir(&log.record), log.container, strconv.Itoa(log.attempt)+".log")
 }
 
+// lacking says which logs of some lack their beginning, although it is wanted; empty if none does, or if that is said where it
+// would be (Missing).
+func (l *jobLogs) lacking(all []recorded) string {
+	if l.opts.Missing || l.opts.TailLines != nil || l.opts.SinceTime != nil || l.opts.SinceSeconds != nil {
+		return ""
+	}
+	var first recorded
+	var bytes int64
+	n := 0
+	for _, log := range all {
+		if removed := logs.Removed(l.path(log)); removed > 0 {
+			if n++; n == 1 {
+				first, bytes = log, removed
+			}
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("the first %s of the log of pod %s (container %s) were removed by its rotation, and are not shown",
+			amount(bytes), first.record.Name, first.container)
+	}
+	return fmt.Sprintf("the beginnings of %d logs were removed by their rotation, and are not shown: of that of pod %s (container %s) the first %s",
+		n, first.record.Name, first.container, amount(bytes))
+}
+
+// amount says how many bytes there are.
+func amount(bytes int64) string {
+	if bytes < 1e6 {
+		return fmt.Sprintf("%d bytes", bytes)
+	}
+	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+}
+
 // missing is the line that stands where so much of the log was rotated away.
 func (log recorded) missing(bytes int64, before time.Time) string {
-	size := fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
-	if bytes < 1e6 {
-		size = fmt.Sprintf("%d bytes", bytes)
-	}
+	size := amount(bytes)
 	what := "the first " + size + " of its log were"
 	if !before.IsZero() {
 		what = size + " of its log, written after " + before.Format(time.RFC3339Nano) + ", were"
@@ -174,11 +243,20 @@ func (log recorded) missing(bytes int64, before time.Time) string {
 }
 
 func (log recorded) prefix(s logs.Stream) string {
-	index := ""
+	more := ""
 	if log.record.Index != nil {
-		index = fmt.Sprintf(" index=%d", *log.record.Index)
+		more = fmt.Sprintf(" index=%d", *log.record.Index)
 	}
-	return fmt.Sprintf("[pod/%s/%s%s attempt=%d %s] ", log.record.Name, log.container, index, log.attempt, s)
+	// What is usual is left out.
+	for _, n := range []struct {
+		name      string
+		is, usual int
+	}{{"attempt", log.record.Attempt, 1}, {"try", log.record.Try, 1}, {"restart", log.attempt, 0}} {
+		if n.is > n.usual {
+			more += fmt.Sprintf(" %s=%d", n.name, n.is)
+		}
+	}
+	return fmt.Sprintf("[pod/%s/%s%s %s] ", log.record.Name, log.container, more, s)
 }
 
 // eachPod calls fn with the Job's pods as they are now.

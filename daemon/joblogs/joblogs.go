@@ -26,10 +26,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/atomicfile"
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/logs"
-	"github.com/jobd/jobd/smallfile"
 	"github.com/jobd/jobd/store"
 )
 
@@ -45,7 +45,11 @@ type logRecord struct {
 	Job       string    `json:"job"`
 	JobUID    types.UID `json:"jobUID"`
 	// Index is the pod's completion index, nil if it has none.
-	Index   *int      `json:"index,omitempty"`
+	Index *int `json:"index,omitempty"`
+	// Attempt is that of the Job, from 1 on, and Try which pod of its index it is in that attempt, from 1 on; 0 if it has
+	// none, or that is not known.
+	Attempt int       `json:"attempt,omitempty"`
+	Try     int       `json:"try,omitempty"`
 	Created time.Time `json:"created"`
 	// Gone is when the pod's object was removed, and Size the size of what it left, in bytes.
 	Gone time.Time `json:"gone,omitzero"`
@@ -58,7 +62,7 @@ func newLogRecord(p *corev1.Pod) *logRecord {
 		Created: p.CreationTimestamp.Time,
 	}
 	if r.JobUID != "" {
-		r.Job = metav1.GetControllerOfNoCopy(p).Name
+		r.Job, r.Attempt = metav1.GetControllerOfNoCopy(p).Name, batch.PodAttempt(p.Annotations)
 	}
 	if i, err := strconv.Atoi(p.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil {
 		r.Index = &i
@@ -71,6 +75,8 @@ type Options struct {
 	// Dir is the directory of all logs.
 	Dir   string
 	Store *store.Store
+	// Node is the name of this machine: what pods of others print is not here.
+	Node string
 	// MaxAge is how long the logs of a pod that is gone are kept at most, and MaxSize how many bytes the logs of all
 	// such pods may take.
 	MaxAge  time.Duration
@@ -93,6 +99,8 @@ type Logs struct {
 
 	mu    sync.Mutex
 	jobs  map[types.UID]map[types.UID]*logRecord // by the UIDs of Job and pod
+	tries map[types.UID]map[indexAttempt]int32   // of each Job, the last pod of each index in each attempt
+	all   bool                                   // what an earlier process has left is in jobs
 	gone  []*logRecord                           // those of pods that are gone, the longest gone first
 	size  int64                                  // of all those in gone
 	queue []func() error
@@ -100,13 +108,14 @@ type Logs struct {
 
 // New makes Logs, which learn what an earlier process has left when they Run.
 func New(o Options) *Logs {
-	return newLogs(podLogs{dir: o.Dir, store: o.Store, watcher: &logs.Watcher{}}, o.MaxAge, o.MaxSize, o.Logger)
+	return newLogs(podLogs{dir: o.Dir, store: o.Store, node: o.Node, watcher: &logs.Watcher{}}, o.MaxAge, o.MaxSize, o.Logger)
 }
 
 func newLogs(logs podLogs, maxAge time.Duration, maxSize int64, logger *slog.Logger) *Logs {
 	return &Logs{
 		podLogs: logs, maxAge: maxAge, maxSize: maxSize, now: time.Now, logger: logger,
 		loaded: make(chan struct{}), wake: make(chan struct{}, 1), jobs: map[types.UID]map[types.UID]*logRecord{},
+		tries: map[types.UID]map[indexAttempt]int32{},
 	}
 }
 
@@ -116,7 +125,7 @@ const keptAttempts = 5
 // Begin creates the directory for the logs of an attempt that is about to start, and removes the logs of the
 // container's oldest attempts. It may be called again.
 func (k *Logs) Begin(p *corev1.Pod, container string, attempt int) error {
-	if err := smallfile.MkdirAll(k.podDir(p), 0o755); err != nil {
+	if err := files.MkdirAll(k.podDir(p), 0o755); err != nil {
 		return err
 	}
 	r := newLogRecord(p)
@@ -130,6 +139,9 @@ func (k *Logs) Begin(p *corev1.Pod, container string, attempt int) error {
 	defer k.mu.Unlock()
 	if k.jobs[r.JobUID][r.UID] != nil {
 		return nil
+	}
+	if r.Index != nil && k.all {
+		r.Try = int(k.tries[r.JobUID][r.indexAttempt()]) + 1
 	}
 	if err := k.write(r); err != nil {
 		return err
@@ -227,6 +239,7 @@ func (k *Logs) load(ctx context.Context) error {
 		}
 	}
 	k.mu.Lock()
+	k.all = true
 	slices.SortStableFunc(k.gone, func(a, b *logRecord) int { return a.Gone.Compare(b.Gone) })
 	k.mu.Unlock()
 	return errors.Join(failed...)
@@ -266,8 +279,11 @@ func (k *Logs) podGone(r *logRecord) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if known := k.jobs[r.JobUID][r.UID]; known != nil && !known.Gone.IsZero() {
-		return nil
+	if known := k.jobs[r.JobUID][r.UID]; known != nil {
+		if !known.Gone.IsZero() {
+			return nil
+		}
+		r.Try = known.Try
 	}
 	if !there {
 		k.drop(r)
@@ -303,6 +319,7 @@ func (k *Logs) jobGone(uid types.UID) error {
 		}
 	}
 	delete(k.jobs, uid)
+	delete(k.tries, uid)
 	if len(left) > 0 {
 		k.gone = slices.DeleteFunc(k.gone, func(r *logRecord) bool { return r.JobUID == uid })
 	}
@@ -380,12 +397,27 @@ func (k *Logs) add(r *logRecord) {
 		k.jobs[r.JobUID] = of
 	}
 	of[r.UID] = r
+	if r.Index == nil {
+		return
+	}
+	if k.tries[r.JobUID] == nil {
+		k.tries[r.JobUID] = map[indexAttempt]int32{}
+	}
+	k.tries[r.JobUID][r.indexAttempt()] = max(k.tries[r.JobUID][r.indexAttempt()], int32(r.Try))
+}
+
+// indexAttempt is an index of a Job in an attempt of the Job.
+type indexAttempt struct{ index, attempt int32 }
+
+func (r *logRecord) indexAttempt() indexAttempt {
+	return indexAttempt{int32(*r.Index), int32(r.Attempt)}
 }
 
 func (k *Logs) drop(r *logRecord) {
 	delete(k.jobs[r.JobUID], r.UID)
 	if len(k.jobs[r.JobUID]) == 0 {
 		delete(k.jobs, r.JobUID)
+		delete(k.tries, r.JobUID)
 	}
 }
 
@@ -398,7 +430,7 @@ func (k *Logs) write(r *logRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(filepath.Join(k.recordDir(r), logRecordFile), content, 0o600); err != nil {
+	if err := files.Replace(filepath.Join(k.recordDir(r), logRecordFile), content, 0o600); err != nil {
 		return fmt.Errorf("logs of pod %s/%s: %w", r.Namespace, r.Name, err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -231,5 +232,60 @@ func TestMergedLinesAreWhole(t *testing.T) {
 	}
 	if got, want := out.String(), "two\none line\nthre"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What pods of another node print is there: that is said instead of an empty log.
+func TestLogsOfPodsOfAnotherNode(t *testing.T) {
+	elsewhere := `is on the node "far", and this machine is "here": what it prints is there`
+	for name, c := range map[string]struct {
+		template, managedBy string
+		pods                []string // the nodes of the Job's pods
+		node                string   // that Elsewhere names
+		job, pod            string   // what reading the log of the Job, and of its last pod, says
+	}{
+		"by the template":  {"far", "", []string{"far"}, "far", `the pods of job "j" are on the node "far", and this machine is "here"`, elsewhere},
+		"by their manager": {"", "example.com/other", []string{"far", "far"}, "far", `the pods of job "j" are on the node "far"`, elsewhere},
+		"some of them":     {"", "example.com/other", []string{"far", "here"}, "far", "waiting to start", "waiting to start"},
+		"none of them":     {"", "example.com/other", []string{"here"}, "", "waiting to start", "waiting to start"},
+		"no pods yet":      {"", "example.com/other", nil, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFollowed(t)
+			f.node, f.job.Spec.Template.Spec.NodeName = "here", c.template
+			if c.managedBy != "" {
+				f.job.Spec.ManagedBy = &c.managedBy
+			}
+			var pods []*corev1.Pod
+			for i, node := range c.pods {
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p" + node, CreationTimestamp: metav1.Unix(int64(i+1), 0)}}
+				p.UID = types.UID(p.Name + string(rune('0'+i)))
+				p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(f.job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+				p.Spec = corev1.PodSpec{NodeName: node, Containers: f.job.Spec.Template.Spec.Containers}
+				pods = append(pods, p)
+			}
+			for i, p := range pods {
+				p.Name += string(rune('0' + i))
+			}
+			f.save(pods...)
+			if node, err := f.Elsewhere(f.job); node != c.node || err != nil {
+				t.Errorf("elsewhere: %q, %v", node, err)
+			}
+			says := func(log string, err error, want string) {
+				t.Helper()
+				if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v, want %q", log, err, want)
+				}
+			}
+			r, err := f.OpenJob(t.Context(), f.job, &batch.JobLogOptions{Container: "c"})
+			says("the Job's", err, c.job)
+			if err == nil {
+				f.must(r.Close())
+			}
+			if len(pods) > 0 {
+				_, err := f.Open(t.Context(), pods[len(pods)-1], &corev1.PodLogOptions{Container: "c"})
+				says("the pod's", err, c.pod)
+			}
+		})
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
 )
@@ -23,6 +22,7 @@ import (
 type podLogs struct {
 	dir   string
 	store *store.Store
+	node  string // the name of this machine
 	// watcher is shared by all that follow a log. Nil: each has its own.
 	watcher *logs.Watcher
 }
@@ -52,6 +52,10 @@ func attemptOfFile(name string) (int, bool) {
 
 // Open implements api/server's Logs.
 func (l podLogs) Open(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+	if podspec.Elsewhere(p, l.node) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %q is on the node %q, and this machine is %q: what it prints is there",
+			p.Name, p.Spec.NodeName, l.node))
+	}
 	attempt, err := l.attempt(ctx, p, o)
 	if err != nil {
 		return nil, err
@@ -114,7 +118,7 @@ func (l podLogs) attempt(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOpt
 	var refusal error
 	err := l.watch(ctx, p, func(current *corev1.Pod) bool {
 		attempt, refusal = attemptOf(current, o)
-		return refusal == nil || !o.Follow || o.Previous || pod.Terminal(current)
+		return refusal == nil || !o.Follow || o.Previous || podspec.Ended(current)
 	})
 	switch {
 	case errors.Is(err, errGone):

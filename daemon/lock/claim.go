@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 // Foreign returns an error if a state directory holds containers of another root. The daemon of that root need not be

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 func TestAStateDirectoryWithContainersServesItsOwnRoot(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/jobd/jobd/filelock"
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/filelock"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 // InUseError reports that another process holds a root or state directory.

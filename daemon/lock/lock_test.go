@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 func TestAStateDirectoryIsHeldByOneDaemon(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/aside"
@@ -33,11 +34,15 @@ func (l *Loop) works(concern, key string) bool {
 
 // Works says that the controller is at work on the object at a key, and reports whether it may be: otherwise the object was
 // set aside, because the loop has hung on it.
-func (p *Pass) Works(key string) bool { return p.loop.works(p.concern, key) }
+func (p *Pass) Works(key string) bool {
+	p.loop.notes.turnTo(p.concern)
+	return p.loop.works(p.concern, key)
+}
 
 // turnTo says which concern is at work next.
 func (p *Pass) turnTo(concern string) {
 	p.concern = concern
+	p.loop.notes.turnTo(concern)
 	p.loop.Watch.Step(concern, "")
 }
 
@@ -67,22 +72,69 @@ func (l *Loop) Unstored(key string) bool {
 	return slices.Contains(l.unstored.keys, key)
 }
 
-// storedUIDs implements aside.Stored.
-type storedUIDs struct{ *store.Snapshot }
+// storedObjects implements aside.Stored.
+type storedObjects struct{ *store.Snapshot }
 
-func (s storedUIDs) UID(key string) (string, bool) {
+func (s storedObjects) UID(key string) (string, bool) {
 	o, ok := s.Get(key)
 	return o.UID, ok
 }
 
+func (s storedObjects) Controller(key, resource string) (aside.Object, error) {
+	o, ok := s.Get(key)
+	if !ok {
+		return aside.Object{}, nil
+	}
+	ref, err := controllerOf(o)
+	k := objects.Served()[resource]
+	if err != nil || ref == nil || ref.Kind != k.Name || ref.APIVersion != k.GroupVersion.String() {
+		return aside.Object{}, err
+	}
+	namespace, _ := objects.NameOf(key)
+	at := store.Key(resource, namespace, ref.Name)
+	if by, ok := s.Get(at); ok && by.UID == string(ref.UID) {
+		return aside.Object{Key: at, UID: by.UID}, nil
+	}
+	return aside.Object{}, nil
+}
+
+func (s storedObjects) Controlled(by aside.Object, resource string) (controlled []aside.Object, err error) {
+	namespace, _ := objects.NameOf(by.Key)
+	s.Range(store.Key(resource, namespace, ""), "", func(o store.Object) bool {
+		if !slices.Contains(o.Owners, by.UID) {
+			return true
+		}
+		ref, failed := controllerOf(o)
+		if err = failed; ref != nil && string(ref.UID) == by.UID {
+			controlled = append(controlled, aside.Object{Key: o.Key, UID: o.UID})
+		}
+		return err == nil
+	})
+	return controlled, err
+}
+
+// controllerOf returns the reference to what controls a stored object of a kind that is served; nil if nothing does.
+func controllerOf(o store.Object) (*metav1.OwnerReference, error) {
+	obj := objects.Served()[objects.ResourceOf(o.Key)].New()
+	if err := objects.Decode(o, obj); err != nil {
+		return nil, err
+	}
+	return metav1.GetControllerOf(obj.(objects.Object)), nil
+}
+
 // beginAside finds out what is set aside, and has it told.
 func (l *Loop) beginAside(now time.Time) error {
+	l.Watch.Begin("", "")
+	defer l.Watch.End()
 	return l.Store.View(func(s *store.Snapshot) error {
-		entries, err := l.Aside.Begin(storedUIDs{s}, now)
+		entries, err := l.Aside.Begin(storedObjects{s}, now)
 		if err != nil {
 			l.Logger.Error("cannot note what was set aside", "error", err)
 		}
 		for _, e := range entries {
+			if e.Hangs == 0 {
+				continue // its owner is among them
+			}
 			if !e.Told {
 				l.more = true // the next pass tells
 			}
@@ -115,26 +167,26 @@ func (p *Pass) foldAside(c Change) error {
 
 // release takes in changes that are durable of objects that were set aside, and reports whether some are no longer.
 func (l *Loop) release(changes []aside.Change) (any bool) {
-	for _, c := range changes {
-		released, err := l.Aside.Changed(c)
-		if err != nil {
-			l.Logger.Error("cannot note what is no longer set aside", "error", err)
-		}
-		if released {
-			l.Logger.Info("an object that was set aside is worked on again, since it was changed", "object", c.Key)
-			any = true
-		}
+	released, err := l.Aside.Changed(changes)
+	if err != nil {
+		l.Logger.Error("cannot note what is no longer set aside", "error", err)
 	}
-	return any
+	for _, key := range released {
+		l.Logger.Info("an object that was set aside is worked on again, since it was changed", "object", key)
+	}
+	return len(released) > 0
 }
 
 // tellAside writes events about what was set aside.
 func (p *Pass) tellAside() error {
 	var told []aside.Entry
 	for _, e := range p.loop.Aside.Entries() {
+		if e.Told {
+			continue
+		}
 		k := objects.Served()[objects.ResourceOf(e.Key)]
 		o, ok := p.tx.Get(e.Key)
-		if e.Told || k == nil || !ok {
+		if k == nil || !ok {
 			continue
 		}
 		namespace, name := objects.NameOf(e.Key)

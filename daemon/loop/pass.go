@@ -26,6 +26,10 @@ const Budget = 1000
 // JoinedBudget is the budget of a pass that is written together with what it follows from, whose writer waits for it.
 const JoinedBudget = 20
 
+// ByteBudget is how many bytes of objects a pass reads and writes before it leaves the rest to the next one. All of them are
+// held until the pass is durable, and objects may be a thousand times as large as most are.
+const ByteBudget = 32 << 20
+
 // StepBudget is how much a pass compares, besides what it writes, before it leaves the rest to the next one: some tens of
 // milliseconds (Pass.Worked).
 const StepBudget = 500_000
@@ -49,13 +53,16 @@ type Pass struct {
 	budget   int
 	written  int
 	decoded  int // objects that are held until the pass ends
+	bytes    int // of what was decoded, and of what was or will be written
 	steps    int // of work that neither reads nor writes objects
 	// exhausted says that the budget was used up before everything was looked at.
 	exhausted bool
-	version   uint64 // of the last write
-	failed    error  // of a write that could not return it
-	concern   string // of the controller that is at work
-	aside     []aside.Change
+	// asked is how many controllers, from the first on, were asked when the budget was used up; 0 if all were.
+	asked   int
+	version uint64 // of the last write
+	failed  error  // of a write that could not return it
+	concern string // of the controller that is at work
+	aside   []aside.Change
 
 	quotas map[string]*[]corev1.ResourceQuota // by namespace
 	freed  []string                           // the namespaces whose ResourceQuotas allow more now
@@ -79,7 +86,7 @@ func (p *Pass) run(reports [][]pod.Observation) error {
 		p.settle,
 		p.finish,
 		p.tellAside,
-		func() error { p.loop.Watch.Step("what is to be written", ""); return nil },
+		func() error { p.turnTo("what is to be written"); return nil },
 		p.Pods.flush,
 		p.Jobs.flush,
 		p.CronJobs.flush,
@@ -206,7 +213,12 @@ func (p *Pass) unsettled() (rest, aside [][]pod.Observation) {
 
 // due lets the controllers look at the timers that have expired, as many as one pass should take on.
 func (p *Pass) due() error {
-	for _, k := range p.loop.timers.expired(p.Now, p.budget) {
+	for i, k := range p.loop.timers.expired(p.Now, p.budget) {
+		if i > 0 && p.Room() == 0 {
+			p.loop.timers.Set(k.of, k.key, p.Now)
+			p.exhausted = true
+			continue
+		}
 		p.concern = p.loop.concerns.nameOf[k.of]
 		if !p.Works(k.key) {
 			continue
@@ -219,26 +231,58 @@ func (p *Pass) due() error {
 }
 
 // settle lets the controllers decide until nothing more follows, or the budget is used up. After each decision the first
-// of them that has something to look at goes on.
+// of them that has something to look at goes on. There is one at least. However much clients have written, taking it in leaves
+// half of the budget for decisions: else the first controllers would use up each pass, and the last ones would get no turn.
 func (p *Pass) settle() error {
-	for !p.Spent() {
+	p.bytes, p.decoded, p.steps = min(p.bytes, ByteBudget/2), min(p.decoded, p.budget), min(p.steps, StepBudget/2)
+	if err := p.settleUnasked(); err != nil {
+		return err
+	}
+	for first := true; first || !p.Spent(); first = false {
 		settled := false
-		for i, c := range p.loop.concerns.all {
+		for i := range p.loop.concerns.all {
 			var err error
-			p.turnTo(p.loop.concerns.names[i])
-			if settled, err = c.Settle(p); err != nil {
+			if settled, err = p.settleOne(i); err != nil {
 				return err
 			}
 			if settled {
+				p.asked = i + 1
 				break
 			}
 		}
 		if !settled {
+			p.asked = 0
 			return nil
 		}
 	}
 	p.exhausted = true
 	return nil
+}
+
+// settleUnasked lets those controllers decide that the last pass did not ask, since it was used up by one before them: they
+// share half of what the pass has left, and each takes one decision at least. So none waits for another to have nothing to do.
+func (p *Pass) settleUnasked() error {
+	first, end := p.loop.asked, len(p.loop.concerns.all)
+	if first == 0 {
+		return nil
+	}
+	before := p.used()
+	for i := first; i < end; i++ {
+		share := before + (1-before)/2*float64(i+1-first)/float64(end-first)
+		for more := true; more; more = more && p.used() < share {
+			var err error
+			if more, err = p.settleOne(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settleOne lets a controller take a decision, and reports whether it had one to take.
+func (p *Pass) settleOne(i int) (bool, error) {
+	p.turnTo(p.loop.concerns.names[i])
+	return p.loop.concerns.all[i].Settle(p)
 }
 
 func (p *Pass) finish() error {
@@ -255,18 +299,38 @@ func (p *Pass) finish() error {
 func (p *Pass) Joined() bool { return p.budget == JoinedBudget }
 
 // Spent reports whether the pass should leave the rest to the next one.
-func (p *Pass) Spent() bool {
-	return p.written >= p.budget || p.decoded >= 2*p.budget || p.steps >= StepBudget
+func (p *Pass) Spent() bool { return p.used() >= 1 }
+
+// used is which part of its budgets the pass has used up, of the one that is used up most.
+func (p *Pass) used() float64 {
+	part := func(of, budget int) float64 { return float64(of) / float64(budget) }
+	return max(part(p.written, p.budget), part(p.decoded, 2*p.budget), part(p.steps, StepBudget), part(p.bytes, ByteBudget))
 }
+
+// Room returns how many bytes of objects the pass should still read and write.
+func (p *Pass) Room() int { return max(0, ByteBudget-p.bytes) }
 
 // Worked counts steps of work that neither reads nor writes objects, such as comparing a pod with the rules of others.
 func (p *Pass) Worked(steps int) { p.steps += steps }
+
+// LookedAt counts an object of a size that is decoded and not held: as many of them as a pass may hold are all of its steps.
+func (p *Pass) LookedAt(size int) { p.Worked(1 + size*StepBudget/ByteBudget) }
 
 // Snapshot is the store as it was when the pass began.
 func (p *Pass) Snapshot() *store.Snapshot { return p.tx.Snapshot }
 
 // Get reads a stored object as the pass has left it. Pods, Jobs and CronJobs are better read from their views.
-func (p *Pass) Get(key string) (store.Object, bool) { return p.tx.Get(key) }
+func (p *Pass) Get(key string) (store.Object, bool) {
+	o, ok := p.tx.Get(key)
+	p.bytes += len(o.Value)
+	return o, ok
+}
+
+// Size returns how many bytes are stored at a key, 0 if there is nothing.
+func (p *Pass) Size(key string) int {
+	o, _ := p.tx.Get(key)
+	return len(o.Value)
+}
 
 // Version is that of the last write: its resourceVersion.
 func (p *Pass) Version() uint64 { return p.version }
@@ -301,6 +365,7 @@ func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 	for _, o := range obj.GetOwnerReferences() {
 		owners = append(owners, string(o.UID))
 	}
+	p.bytes += len(value)
 	o := store.Object{Key: key, UID: string(obj.GetUID()), Owners: owners, Value: value}
 	if !expires.IsZero() {
 		o.Expires = expires.Unix()
@@ -339,6 +404,7 @@ func (p *Pass) Quotas(namespace string) (*[]corev1.ResourceQuota, error) {
 // PutStored writes something that is not an object of the API.
 func (p *Pass) PutStored(o store.Object) {
 	p.version = p.tx.Put(o)
+	p.bytes += len(o.Value)
 	p.written++
 }
 

@@ -3,7 +3,7 @@ package loop
 import (
 	"time"
 
-	"github.com/jobd/jobd/heap"
+	"github.com/jobd/jobd/internal/heap"
 )
 
 // Timers holds at most one due time for each key of a controller: the next moment at which time alone changes something

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/lock"
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/network"
 	"github.com/jobd/jobd/runtime/persistent"

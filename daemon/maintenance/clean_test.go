@@ -10,7 +10,7 @@ import (
 
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/lock"
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 func TestCleanLeavesADirectoryInUseAlone(t *testing.T) {

@@ -12,14 +12,20 @@ import (
 	"io"
 	"os"
 
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/lock"
 	"github.com/jobd/jobd/store"
 )
 
-// Check verifies the database of a root, whether or not its daemon is running.
-func Check(ctx context.Context, c config.Config) error {
-	return withDatabase(ctx, c, func(db database) error { return db.Check(ctx) })
+// Check verifies the database of a root, whether or not its daemon is running, and returns which of its objects could not be
+// created as they are.
+func Check(ctx context.Context, c config.Config) (refused []string, err error) {
+	err = withDatabase(ctx, c, func(db database) error {
+		refused, err = db.Check(ctx)
+		return err
+	})
+	return refused, err
 }
 
 // Backup writes a copy of the database to w.
@@ -38,14 +44,19 @@ func Compact(ctx context.Context, c config.Config) (before, after int64, err err
 
 // database is a database to be maintained: by opening it, or by asking the daemon that has it open.
 type database interface {
-	Check(context.Context) error
+	Check(context.Context) (refused []string, err error)
 	Backup(context.Context, io.Writer) error
 	Compact(context.Context) (before, after int64, err error)
 }
 
 type stoppedDatabase struct{ store *store.Store }
 
-func (d stoppedDatabase) Check(context.Context) error { return d.store.Check() }
+func (d stoppedDatabase) Check(ctx context.Context) (refused []string, err error) {
+	if err := d.store.Check(); err != nil {
+		return nil, err
+	}
+	return storage.Check(ctx, d.store)
+}
 
 func (d stoppedDatabase) Backup(_ context.Context, w io.Writer) error {
 	_, err := d.store.Backup(w)

@@ -12,19 +12,15 @@ import (
 	"strings"
 
 	wire "github.com/jobd/jobd/api/database"
+	"github.com/jobd/jobd/api/inspection"
 )
 
 // liveDatabase is the database of a running daemon, which is asked over its socket.
-type liveDatabase struct{ client *http.Client }
+type liveDatabase struct{ daemon liveDaemon }
 
 // findLiveDatabase finds the daemon that serves the database at path, and no other.
 func findLiveDatabase(ctx context.Context, socket, path string) (*liveDatabase, error) {
-	d := &liveDatabase{&http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-	}}}
+	d := &liveDatabase{liveDaemon(socket)}
 	var is wire.Description
 	describe := func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&is) }
 	if err := d.ask(ctx, http.MethodGet, "", describe); err != nil {
@@ -41,8 +37,15 @@ func findLiveDatabase(ctx context.Context, socket, path string) (*liveDatabase, 
 	return d, nil
 }
 
-func (d *liveDatabase) Check(ctx context.Context) error {
-	return d.ask(ctx, http.MethodPost, "check", func(io.Reader) error { return nil })
+func (d *liveDatabase) Check(ctx context.Context) (refused []string, err error) {
+	var found wire.Findings
+	err = d.ask(ctx, http.MethodPost, "check", func(answer io.Reader) error {
+		if err := json.NewDecoder(answer).Decode(&found); !errors.Is(err, io.EOF) { // that of an older daemon is empty
+			return err
+		}
+		return nil
+	})
+	return found.Refused, err
 }
 
 func (d *liveDatabase) Backup(ctx context.Context, w io.Writer) error {
@@ -59,13 +62,34 @@ func (d *liveDatabase) Compact(ctx context.Context) (before, after int64, err er
 	return sizes.Before, sizes.After, err
 }
 
-// ask sends one request. If the answer is an error, it returns that.
 func (d *liveDatabase) ask(ctx context.Context, method, op string, read func(io.Reader) error) error {
-	r, err := http.NewRequestWithContext(ctx, method, "http://jobd"+wire.Path+"?op="+op, nil)
+	return d.daemon.ask(ctx, method, wire.Path+"?op="+op, read)
+}
+
+// Inspect returns what the daemon at a socket is doing.
+func Inspect(ctx context.Context, socket string) (*inspection.Daemon, error) {
+	is := &inspection.Daemon{}
+	return is, liveDaemon(socket).ask(ctx, http.MethodGet, inspection.Path, func(answer io.Reader) error {
+		return json.NewDecoder(answer).Decode(is)
+	})
+}
+
+// liveDaemon is the socket of a running daemon.
+type liveDaemon string
+
+// ask sends one request. If the answer is an error, it returns that.
+func (d liveDaemon) ask(ctx context.Context, method, path string, read func(io.Reader) error) error {
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", string(d))
+		},
+	}}
+	r, err := http.NewRequestWithContext(ctx, method, "http://jobd"+path, nil)
 	if err != nil {
 		return err
 	}
-	answer, err := d.client.Do(r)
+	answer, err := client.Do(r)
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
-// Purge removes a root with the volumes of claims. A directory that holds anything else is left alone with all its contents: a wrong --root must
-// not cost files that are not jobd's. If the root is a mount point, it stays mounted, and empty.
+// Purge removes a root with the volumes of claims. A directory that holds anything else is left alone with all its
+// contents: a wrong --root must not cost files that are not jobd's. If the root is a mount point, it stays mounted, and
+// empty.
 func Purge(root layout.Root) error {
 	entries, err := os.ReadDir(string(root))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package meter measures what the machine and the containers on it use: readings of their control groups go in, and
-// rates come out. It reads only when it is asked, so that a daemon without questions stays idle.
+// Package meter measures what the machine and the containers on it use: readings of their control groups go in, and rates
+// come out. It reads only when somebody asks, so that a daemon that nobody asks stays idle.
 package meter
 
 import (

@@ -10,8 +10,8 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/pod"
 )
 
 // Figures are what a pass adds to the metrics. They are held back until the pass is durable, since decisions that are
@@ -33,6 +33,7 @@ type Figures struct {
 
 type count struct {
 	of     *prometheus.CounterVec
+	n      int // of the labels
 	labels [3]string
 }
 
@@ -52,18 +53,9 @@ func (f *Figures) add(n int, of *prometheus.CounterVec, labels ...string) {
 	if f.counts == nil {
 		f.counts = map[count]int{}
 	}
-	c := count{of: of}
+	c := count{of: of, n: len(labels)}
 	copy(c.labels[:], labels)
 	f.counts[c] += n
-}
-
-// values returns as many values as the vector has labels; no label that is counted here is empty at its end.
-func (c count) values() []string {
-	n := len(c.labels)
-	for n > 1 && c.labels[n-1] == "" {
-		n--
-	}
-	return c.labels[:n]
 }
 
 // Passed adds a pass to the metrics once it is known whether it was written.
@@ -82,7 +74,7 @@ func (m *Metrics) Passed(f *Figures, took time.Duration, err error) {
 		return
 	}
 	for c, n := range f.counts {
-		c.of.WithLabelValues(c.values()...).Add(float64(n))
+		c.of.WithLabelValues(c.labels[:c.n]...).Add(float64(n))
 	}
 	for _, skew := range f.skews {
 		m.cronSkew.Observe(skew.Seconds())
@@ -112,7 +104,15 @@ func (f *Figures) JobSynced(mode string, d job.Decision, took time.Duration) {
 }
 
 // JobElsewhere counts a new Job that another controller manages (JobSpec.ManagedBy).
-func (f *Figures) JobElsewhere(manager string) { f.add(1, f.metrics.jobsElsewhere, manager) }
+func (f *Figures) JobElsewhere(manager string) {
+	f.add(1, f.metrics.jobsElsewhere, f.metrics.managers.known(manager))
+}
+
+// NoticeRefused counts a notice that is not written: too many wait, or there is no such receiver.
+func (f *Figures) NoticeRefused(kind string) { f.add(1, f.metrics.noticesRefused, kind) }
+
+// Overdue counts that no Job has succeeded in time: of a CronJob, or of Jobs of one name.
+func (f *Figures) Overdue(kind string) { f.add(1, f.metrics.overdue, kind) }
 
 // JobExpired counts a Job that was deleted because its TTL has passed, and how late that was.
 func (f *Figures) JobExpired(late time.Duration) { f.expiries = append(f.expiries, late) }
@@ -152,7 +152,7 @@ func (f *Figures) JobDecided(j *batchv1.Job, d job.Decision) {
 		if c.Type == batchv1.JobComplete {
 			result = succeeded
 		}
-		f.add(1, m.jobsFinished, mode, result, c.Reason)
+		f.add(1, m.jobsFinished, mode, result, knownReason(c.Reason))
 	}
 }
 
@@ -195,7 +195,7 @@ func (f *Figures) FinalizerAdded(p *corev1.Pod) { f.finalizer(p, "add") }
 func (f *Figures) FinalizerDeleted(p *corev1.Pod) { f.finalizer(p, "delete") }
 
 func (f *Figures) finalizer(p *corev1.Pod, event string) {
-	if pod.Terminal(p) {
+	if podspec.Ended(p) {
 		f.add(1, f.metrics.finalizers, event)
 	}
 }

@@ -1,5 +1,5 @@
-// Package metrics counts what the control loop does: with the metrics of a cluster's Job and CronJob controllers, under
-// their names, for existing dashboards, and with metrics of our own.
+// Package metrics counts what the control loop does: in the metrics of a cluster's Job and CronJob controllers, under the
+// same names so that existing dashboards work, and in metrics of our own.
 //
 // What a pass decides comes in through Figures, which are added to the metrics once the pass is durable. Metrics go out
 // to a registry.
@@ -21,10 +21,13 @@ const (
 type Metrics struct {
 	all []prometheus.Collector
 
+	managers managers
+
 	syncs                         *prometheus.CounterVec
 	syncSeconds                   *prometheus.HistogramVec
 	jobsFinished                  *prometheus.CounterVec
 	jobsElsewhere                 *prometheus.CounterVec
+	noticesRefused, overdue       *prometheus.CounterVec
 	podsFinished                  *prometheus.CounterVec
 	podsCreated                   *prometheus.CounterVec
 	indexesFinished               *prometheus.CounterVec
@@ -76,6 +79,9 @@ func New(s *store.Store) *Metrics {
 		Buckets: prometheus.ExponentialBuckets(0.004, 2, 15),
 	}, []string{"completion_mode", "result", "action"})
 	m.jobCPU = counters("jobd", "job_cpu_seconds_total", "Processor time of Jobs that have ended, in seconds.", "namespace", "result")
+	m.noticesRefused = counters("jobd", "notices_refused_total",
+		"Notices that a receiver will not get, since there is no such receiver or too many wait.", "kind")
+	m.overdue = counters("jobd", "overdue_total", "Times that no Job has succeeded as was expected (jobd.dev/expect-success-every).", "kind")
 	m.jobMemory = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "jobd", Name: "job_peak_memory_bytes",
 		Help:    "The most memory that one container of a Job had at a time, of Jobs that have ended.",

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/objects"
@@ -288,10 +289,13 @@ func (w *stateWriter) cronJob(cj *batchv1.CronJob, aside bool) {
 	o.gauge("kube_cronjob_status_active", "Jobs of the CronJob that have not finished.", float64(len(cj.Status.Active)))
 	o.time("kube_cronjob_status_last_schedule_time", "The last time for which a Job was started, in seconds since 1970.", cj.Status.LastScheduleTime)
 	o.time("kube_cronjob_status_last_successful_time", "When a Job of the CronJob was last complete, in seconds since 1970.", cj.Status.LastSuccessfulTime)
+	if late := notices.Expect(cj.Annotations, cj.CreationTimestamp, cj.Status.LastSuccessfulTime, time.Now()); !late.Due.IsZero() {
+		o.gauge("jobd_cronjob_overdue", "Whether no Job of the CronJob has succeeded within the time that is expected.", flag(late.Overdue))
+	}
 	if aside {
 		return
 	}
 	if times, err := cron.TimesOf(cj, time.Time{}, time.Now()); err == nil && !suspended && !times.Next.IsZero() {
-		o.gauge("kube_cronjob_next_schedule_time", "When the CronJob is to start a Job next, in seconds since 1970.", float64(times.Next.Unix()))
+		o.gauge("kube_cronjob_next_schedule_time", "When the CronJob is to start a Job next, in seconds since 1970.", float64(times.Starts().Unix()))
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jobd/jobd/daemon/aside"
-	"github.com/jobd/jobd/watchdog"
+	"github.com/jobd/jobd/internal/watchdog"
 )
 
 var (

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/jobd/jobd/daemon/aside"
-	"github.com/jobd/jobd/watchdog"
+	"github.com/jobd/jobd/internal/watchdog"
 )
 
 func TestMetricsOfTheWatchdog(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package names lets pods find each other: by the names of Services and their virtual addresses, and by those that a pod
-// has by its hostname and subdomain.
+// Package names lets pods find each other: by the names and virtual addresses of Services, and by the names that pods have
+// through their hostname and subdomain.
 //
 // In come Services, pods, EndpointSlices and the names of namespaces of the store. Out go answers for the name server on
 // the pods' bridge, where the ports of virtual addresses lead, for the network, and EndpointSlices, which are all that this
@@ -24,6 +24,7 @@ import (
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/follow"
+	"github.com/jobd/jobd/internal/multimap"
 )
 
 // index answers queries from the objects that it was given last. It is safe for concurrent use; newIndex makes an empty
@@ -34,6 +35,7 @@ type index struct {
 	pods     map[string]map[string]pod        // by namespace, by name
 	slices   map[string]map[string]slice      // by namespace, by name: those that clients manage
 	hosts    map[string]map[string]netip.Addr // by HOSTNAME.SUBDOMAIN.NAMESPACE, by the pod's name
+	places   places
 
 	namespaces map[string]struct{} // that exist
 
@@ -51,7 +53,8 @@ type index struct {
 // newIndex returns an empty index.
 func newIndex() *index {
 	return &index{
-		namespaces: map[string]struct{}{}, addressOf: statusAddress, changed: map[serviceRef]struct{}{}, news: follow.NewSignal(), moved: follow.NewSignal(),
+		places: places{multimap.Map[netip.Addr, place]{}}, namespaces: map[string]struct{}{}, addressOf: statusAddress, changed: map[serviceRef]struct{}{},
+		news: follow.NewSignal(), moved: follow.NewSignal(),
 	}
 }
 
@@ -133,7 +136,10 @@ func (p pod) ready() bool { return p.serving && !p.terminating }
 func (x *index) setService(s *corev1.Service) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	put(&x.services, s.Namespace, s.Name, newService(s))
+	at, entry := place{atService, s.Namespace, s.Name}, newService(s)
+	x.places.remove(at, x.services[s.Namespace][s.Name].addr)
+	put(&x.services, s.Namespace, s.Name, entry)
+	x.places.add(at, entry.addr)
 	x.note(s.Namespace, s.Name)
 }
 
@@ -165,6 +171,7 @@ func (x *index) dropService(namespace, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.note(namespace, name)
+	x.places.remove(place{atService, namespace, name}, x.services[namespace][name].addr)
 	drop(x.services, namespace, name)
 }
 
@@ -178,6 +185,7 @@ func (x *index) dropServices() {
 	}
 	x.servicesShown = false
 	clear(x.services)
+	x.places.clear(atService)
 }
 
 func (x *index) dropPods() {
@@ -186,6 +194,7 @@ func (x *index) dropPods() {
 	x.podsShown = false
 	clear(x.pods)
 	clear(x.hosts)
+	x.places.clear(atPod)
 }
 
 // allPodsShown records that all pods were read.
@@ -242,6 +251,7 @@ func (x *index) setPod(p *corev1.Pod) {
 	}
 	x.dropPod(p.Namespace, p.Name)
 	put(&x.pods, p.Namespace, p.Name, entry)
+	x.places.add(place{atPod, p.Namespace, p.Name}, addr)
 	if host := entry.host(p.Namespace); host != "" {
 		put(&x.hosts, host, p.Name, addr)
 	}
@@ -306,6 +316,7 @@ func (x *index) dropPod(namespace, name string) {
 		return
 	}
 	drop(x.pods, namespace, name)
+	x.places.remove(place{atPod, namespace, name}, entry.addr)
 	if host := entry.host(namespace); host != "" {
 		drop(x.hosts, host, name)
 	}
@@ -317,13 +328,20 @@ func (x *index) setSlice(s *discoveryv1.EndpointSlice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.moved.Send()
-	drop(x.slices, s.Namespace, s.Name)
+	x.forgetSlice(s.Namespace, s.Name)
 	switch of := s.Labels[discoveryv1.LabelServiceName]; {
 	case isOurs(s):
 		x.noteOwner(s) // it is put right if somebody has changed it
 	case of != "" && s.AddressType == discoveryv1.AddressTypeIPv4:
-		put(&x.slices, s.Namespace, s.Name, newSlice(of, s))
+		entry := newSlice(of, s)
+		put(&x.slices, s.Namespace, s.Name, entry)
+		x.places.add(place{atSlice, s.Namespace, s.Name}, entry.addresses()...)
 	}
+}
+
+func (x *index) forgetSlice(namespace, name string) {
+	x.places.remove(place{atSlice, namespace, name}, x.slices[namespace][name].addresses()...)
+	drop(x.slices, namespace, name)
 }
 
 // dropSlice folds in that an EndpointSlice is gone.
@@ -331,7 +349,7 @@ func (x *index) dropSlice(s *discoveryv1.EndpointSlice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.moved.Send()
-	drop(x.slices, s.Namespace, s.Name)
+	x.forgetSlice(s.Namespace, s.Name)
 	if isOurs(s) {
 		x.noteOwner(s)
 	}
@@ -349,6 +367,7 @@ func (x *index) dropSlices() {
 	defer x.mu.Unlock()
 	x.slicesShown = false
 	clear(x.slices)
+	x.places.clear(atSlice)
 }
 
 // Lookup returns the addresses of a name in the cluster's domain, in lower case and without the domain:
@@ -394,8 +413,13 @@ func (x *index) Lookup(name string) (addrs []netip.Addr, alias string, found boo
 		if len(addrs) > 0 {
 			return addrs, "", true // most are asked for by hostname, in Jobs of many pods
 		}
-		if x.services[parts[2]][parts[1]].selector != nil && !isAddress(parts[0]) {
-			return nil, "", false // and again and again until they are ready, which must not cost a look at all pods
+		if x.services[parts[2]][parts[1]].selector != nil {
+			// Asked again and again until they are ready, which must not cost a look at all pods.
+			addr, err := netip.ParseAddr(strings.ReplaceAll(parts[0], "-", "."))
+			if err == nil && x.named(parts[2], parts[1], addr) {
+				return []netip.Addr{addr}, "", true
+			}
+			return nil, "", false
 		}
 		for e := range x.leads(parts[2], parts[1]) {
 			if e.name() == parts[0] {

@@ -51,7 +51,10 @@ func TestLookup(t *testing.T) {
 	x.setService(newServiceNamed("free", func(s *corev1.ServiceSpec) { s.Selector = nil }))
 	x.setService(newServiceNamed("away", func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.org" }))
 	x.setService(newServiceNamed("told", func(s *corev1.ServiceSpec) { s.Selector = nil }))
-	told := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "told-1", Labels: map[string]string{discoveryv1.LabelServiceName: "told"}}, AddressType: discoveryv1.AddressTypeIPv4}
+	told := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Name: "told-1", Labels: map[string]string{discoveryv1.LabelServiceName: "told"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
 	told.Endpoints = []discoveryv1.Endpoint{
 		{Addresses: []string{"192.0.2.1"}, Hostname: ptr.To("one")},
 		{Addresses: []string{"192.0.2.2"}, Hostname: ptr.To("two"), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,10 +29,13 @@ func (e endpoint) name() string {
 	return strings.ReplaceAll(e.addr.String(), ".", "-")
 }
 
-// isAddress reports whether a name is that of an endpoint without a hostname.
-func isAddress(name string) bool {
-	_, err := netip.ParseAddr(strings.ReplaceAll(name, "-", "."))
-	return err == nil
+// endpointOf returns a pod as an endpoint of a Service.
+func (p pod) endpointOf(service string) endpoint {
+	e := endpoint{addr: p.addr, named: p.ports}
+	if p.subdomain == service {
+		e.hostname = p.hostname
+	}
+	return e
 }
 
 // leads returns the endpoints of a Service. The index must be locked meanwhile.
@@ -51,11 +53,7 @@ func (x *index) leads(namespace, name string) iter.Seq[endpoint] {
 			if !s.leadsTo(p) {
 				continue
 			}
-			e := endpoint{addr: p.addr, named: p.ports}
-			if p.subdomain == name {
-				e.hostname = p.hostname
-			}
-			if !yield(e) {
+			if !yield(p.endpointOf(name)) {
 				return
 			}
 		}
@@ -64,8 +62,8 @@ func (x *index) leads(namespace, name string) iter.Seq[endpoint] {
 
 // Ports returns where a Service's port leads, its virtual address or else its endpoints, and whether the Service has that
 // port. port is its name (ServicePort.Name), protocol is tcp, udp or sctp, and the name of the Service is as in Lookup.
-// If both are empty all ports are meant, as in a cluster when a query has only the Service's name.
-func (x *index) Ports(port, protocol, serviceName string) (all []nameserver.Port, found bool) {
+// If both are empty all ports are meant, as in a cluster when a query has only the Service's name. It looks for no more than most.
+func (x *index) Ports(port, protocol, serviceName string, most int) (all []nameserver.Port, found bool) {
 	serviceName, ok := strings.CutSuffix(serviceName, ".svc")
 	name, namespace, two := strings.Cut(serviceName, ".")
 	if !ok || !two {
@@ -74,25 +72,32 @@ func (x *index) Ports(port, protocol, serviceName string) (all []nameserver.Port
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	s := x.services[namespace][name]
+	var meant []corev1.ServicePort
 	for _, p := range s.ports {
-		if !isPort(p.Name, p.Protocol, port, protocol) {
-			continue
-		}
-		found = true
-		if s.addr.IsValid() {
-			target := name + "." + namespace + ".svc"
-			all = append(all, nameserver.Port{Target: target, Addr: s.addr, Number: uint16(p.Port)})
+		if isPort(p.Name, p.Protocol, port, protocol) && len(meant) < most {
+			meant = append(meant, p)
 		}
 	}
+	found = len(meant) > 0
 	if s.addr.IsValid() {
+		target := name + "." + namespace + ".svc"
+		for _, p := range meant {
+			all = append(all, nameserver.Port{Target: target, Addr: s.addr, Number: uint16(p.Port)})
+		}
 		return all, found
+	}
+	if !found && s.selector != nil {
+		return nil, false
 	}
 	for e := range x.leads(namespace, name) {
 		ports := e.ports
 		if s.selector != nil {
-			ports = portsOf(e.named, s.ports)
+			ports = portsOf(e.named, meant)
 		}
 		for _, p := range ports {
+			if len(all) == most {
+				return all, found
+			}
 			if p.Port != nil && isPort(ptr.Deref(p.Name, ""), ptr.Deref(p.Protocol, ""), port, protocol) {
 				target := e.name() + "." + name + "." + namespace + ".svc"
 				all, found = append(all, nameserver.Port{Target: target, Addr: e.addr, Number: uint16(*p.Port)}), true
@@ -105,26 +110,4 @@ func (x *index) Ports(port, protocol, serviceName string) (all []nameserver.Port
 func isPort(name string, is corev1.Protocol, port, protocol string) bool {
 	return port == "" && protocol == "" || name != "" && name == port &&
 		strings.EqualFold(string(cmp.Or(is, corev1.ProtocolTCP)), protocol)
-}
-
-// Reverse returns the names that an address has in the cluster's domain, without the domain: one in each Service that
-// leads to it, or that of the Service whose virtual address it is.
-func (x *index) Reverse(addr netip.Addr) (all []string) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	for namespace, services := range x.services {
-		for name, s := range services {
-			if s.addr == addr {
-				all = append(all, name+"."+namespace+".svc")
-				continue
-			}
-			for e := range x.leads(namespace, name) {
-				if e.addr == addr {
-					all = append(all, e.name()+"."+name+"."+namespace+".svc")
-				}
-			}
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }

@@ -52,7 +52,10 @@ func TestPortsAndReverse(t *testing.T) {
 		{"another protocol is another port", "http", "udp", "web.ns.svc", nil, false},
 		{"a port without a name has none", "", "tcp", "web.ns.svc", nil, false},
 		{"without any all ports", "", "", "web.ns.svc",
-			[]string{"10-64-0-3.web.ns.svc:5353 10.64.0.3", "10-64-0-3.web.ns.svc:8080 10.64.0.3", "10-64-0-3.web.ns.svc:8081 10.64.0.3", "web-1.web.ns.svc:8080 10.64.0.2", "web-1.web.ns.svc:8081 10.64.0.2"}, true},
+			[]string{
+				"10-64-0-3.web.ns.svc:5353 10.64.0.3", "10-64-0-3.web.ns.svc:8080 10.64.0.3",
+				"10-64-0-3.web.ns.svc:8081 10.64.0.3", "web-1.web.ns.svc:8080 10.64.0.2", "web-1.web.ns.svc:8081 10.64.0.2",
+			}, true},
 		{"a protocol alone is no port", "", "udp", "web.ns.svc", nil, false},
 		{"no pods is no error", "http", "tcp", "idle.ns.svc", nil, true},
 		{"no Service is", "http", "tcp", "none.ns.svc", nil, false},
@@ -60,7 +63,7 @@ func TestPortsAndReverse(t *testing.T) {
 		{"what EndpointSlices say", "http", "tcp", "told.ns.svc", []string{"one.told.ns.svc:8000 192.0.2.1"}, true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			all, found := x.Ports(c.port, c.protocol, c.service)
+			all, found := x.Ports(c.port, c.protocol, c.service, 100)
 			var got []string
 			for _, p := range all {
 				got = append(got, fmt.Sprintf("%s:%d %s", p.Target, p.Number, p.Addr))
@@ -82,6 +85,28 @@ func TestPortsAndReverse(t *testing.T) {
 	} {
 		if got := x.Reverse(netip.MustParseAddr(addr)); !slices.Equal(got, want) {
 			t.Errorf("%s is %q, want %q", addr, got, want)
+		}
+	}
+}
+
+func TestPortsAreNoMoreThanAreAskedFor(t *testing.T) {
+	x := newIndex()
+	x.setService(newServiceNamed("web", func(s *corev1.ServiceSpec) {
+		for i := range 500 {
+			s.Ports = append(s.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1), Protocol: corev1.ProtocolTCP})
+		}
+	}))
+	for i := range 3 {
+		x.setPod(newPodAt(fmt.Sprint("web-", i), "web", fmt.Sprint("10.64.0.", i+2)))
+	}
+	for port, want := range map[string]int{"": 33, "p499": 3, "none": 0} {
+		protocol := ""
+		if port != "" {
+			protocol = "tcp"
+		}
+		all, found := x.Ports(port, protocol, "web.ns.svc", 33)
+		if len(all) != want || found != (want > 0) {
+			t.Errorf("%q: %d, %v", port, len(all), found)
 		}
 	}
 }

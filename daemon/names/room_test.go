@@ -76,7 +76,10 @@ func TestRoomOfNamespaces(t *testing.T) {
 		return func(s *corev1.ServiceSpec) {
 			s.ClusterIP = "10.96.0.5"
 			for i := range n {
-				s.Ports = append(s.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(1 + i), TargetPort: intstr.FromInt32(80), Protocol: corev1.ProtocolTCP})
+				s.Ports = append(
+					s.Ports,
+					corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(1 + i), TargetPort: intstr.FromInt32(80), Protocol: corev1.ProtocolTCP},
+				)
 			}
 		}
 	}
@@ -97,7 +100,10 @@ func TestRoomOfNamespaces(t *testing.T) {
 		p = newPodAt(fmt.Sprint("small-", i), "small", fmt.Sprintf("10.64.1.%d", i+2))
 		p.Namespace = "other"
 		x.setPod(p)
-		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "fourth", Name: fmt.Sprint(i), Labels: map[string]string{discoveryv1.LabelServiceName: "told"}}, AddressType: discoveryv1.AddressTypeIPv4}
+		slice := &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "fourth", Name: fmt.Sprint(i), Labels: map[string]string{discoveryv1.LabelServiceName: "told"}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+		}
 		for k := range 200 {
 			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("192.0.%d.%d", i, k+2)}})
 		}

@@ -68,16 +68,29 @@ func TestEndpoints(t *testing.T) {
 		pods []*corev1.Pod
 		want []string
 	}{
-		{"ready pods, and others as what they are", nil, []*corev1.Pod{newPodAt("a", "web", "10.0.0.1"), newPodAt("b", "web", "10.0.0.2", unready), newPodAt("c", "web", "10.0.0.3", ending)},
+		{"ready pods, and others as what they are", nil, []*corev1.Pod{
+			newPodAt("a", "web", "10.0.0.1"), newPodAt("b", "web", "10.0.0.2", unready), newPodAt("c", "web", "10.0.0.3", ending),
+		},
 			[]string{"a 10.0.0.1; b 10.0.0.2 unready not serving; c 10.0.0.3 unready terminating"}},
-		{"all are ready with publishNotReadyAddresses", func(s *corev1.ServiceSpec) { s.PublishNotReadyAddresses = true }, []*corev1.Pod{newPodAt("b", "web", "10.0.0.2", unready), newPodAt("c", "web", "10.0.0.3", ending)},
+		{"all are ready with publishNotReadyAddresses", func(s *corev1.ServiceSpec) { s.PublishNotReadyAddresses = true }, []*corev1.Pod{
+			newPodAt("b", "web", "10.0.0.2", unready), newPodAt("c", "web", "10.0.0.3", ending),
+		},
 			[]string{"b 10.0.0.2 not serving; c 10.0.0.3 terminating"}},
-		{"a hostname under the service's own subdomain", nil, []*corev1.Pod{newPodAt("a", "web", "10.0.0.1", host("a-0", "web")), newPodAt("b", "web", "10.0.0.2", host("b-0", "other"))},
+		{"a hostname under the service's own subdomain", nil, []*corev1.Pod{
+			newPodAt("a", "web", "10.0.0.1", host("a-0", "web")), newPodAt("b", "web", "10.0.0.2", host("b-0", "other")),
+		},
 			[]string{"a 10.0.0.1 as a-0; b 10.0.0.2"}},
-		{"the port that the service leads to", ports(corev1.ServicePort{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(8080)}), []*corev1.Pod{newPodAt("a", "web", "10.0.0.1")},
+		{"the port that the service leads to", ports(
+			corev1.ServicePort{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(8080)},
+		), []*corev1.Pod{newPodAt("a", "web", "10.0.0.1")},
 			[]string{"http:8080/TCP; a 10.0.0.1"}},
-		{"by name it may be another one in each pod", ports(corev1.ServicePort{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("web")}),
-			[]*corev1.Pod{newPodAt("a", "web", "10.0.0.1", port("web", 1)), newPodAt("b", "web", "10.0.0.2", port("web", 2)), newPodAt("c", "web", "10.0.0.3", port("web", 1)), newPodAt("d", "web", "10.0.0.4", port("other", 1))},
+		{"by name it may be another one in each pod", ports(
+			corev1.ServicePort{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("web")},
+		),
+			[]*corev1.Pod{
+				newPodAt("a", "web", "10.0.0.1", port("web", 1)), newPodAt("b", "web", "10.0.0.2", port("web", 2)),
+				newPodAt("c", "web", "10.0.0.3", port("web", 1)), newPodAt("d", "web", "10.0.0.4", port("other", 1)),
+			},
 			[]string{"http:1/TCP; a 10.0.0.1; c 10.0.0.3", "http:2/TCP; b 10.0.0.2", "d 10.0.0.4"}},
 		{"nobody", nil, []*corev1.Pod{newPodAt("a", "other", "10.0.0.1")}, []string{""}},
 		{"no group where nobody is selected", func(s *corev1.ServiceSpec) { s.Selector = nil }, []*corev1.Pod{newPodAt("a", "web", "10.0.0.1")}, nil},
@@ -131,10 +144,22 @@ func TestArrange(t *testing.T) {
 		{"one slice for few", []group{{ports(1), pods(0, 3)}}, nil, "=3", ""},
 		{"several for many", []group{{ports(1), pods(0, 250)}}, nil, "=100 =100 =50", ""},
 		{"one for nobody", []group{{}}, nil, "=0", ""},
-		{"nothing when nothing has changed", []group{{ports(1), pods(0, 120)}}, list{slice("a", ports(1), pods(0, 100)), slice("b", ports(1), pods(100, 120))}, "", ""},
-		{"a new one goes where there is room", []group{{ports(1), pods(0, 121)}}, list{slice("a", ports(1), pods(0, 100)), slice("b", ports(1), pods(100, 120))}, "b=21", ""},
-		{"who is gone leaves only its own slice", []group{{ports(1), pods(1, 120)}}, list{slice("a", ports(1), pods(0, 100)), slice("b", ports(1), pods(100, 120))}, "a=99", ""},
-		{"a slice that is empty goes", []group{{ports(1), pods(0, 100)}}, list{slice("a", ports(1), pods(0, 100)), slice("b", ports(1), pods(100, 120))}, "", "b"},
+		{
+			"nothing when nothing has changed", []group{{ports(1), pods(0, 120)}},
+			list{slice("a", ports(1), pods(0, 100)), slice("b", ports(1), pods(100, 120))}, "", "",
+		},
+		{
+			"a new one goes where there is room", []group{{ports(1), pods(0, 121)}},
+			list{slice("a", ports(1), pods(0, 100)), slice("b", ports(1), pods(100, 120))}, "b=21", "",
+		},
+		{
+			"who is gone leaves only its own slice", []group{{ports(1), pods(1, 120)}},
+			list{slice("a", ports(1), pods(0, 100)), slice("b", ports(1), pods(100, 120))}, "a=99", "",
+		},
+		{
+			"a slice that is empty goes", []group{{ports(1), pods(0, 100)}},
+			list{slice("a", ports(1), pods(0, 100)), slice("b", ports(1), pods(100, 120))}, "", "b",
+		},
 		{"but the last one stays", []group{{}}, list{slice("a", nil, nil)}, "", ""},
 		{"what has changed of one", []group{{ports(1), pods(0, 1, false)}}, list{slice("a", ports(1), pods(0, 1))}, "a=1", ""},
 		{"other ports are other slices", []group{{ports(2), pods(0, 1)}}, list{slice("a", ports(1), pods(0, 1))}, "=1", "a"},

@@ -35,7 +35,10 @@ func TestServicePorts(t *testing.T) {
 	}
 	ending := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
 	told := func(name string, number int32, ips ...string) *discoveryv1.EndpointSlice {
-		s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "told", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}, AddressType: discoveryv1.AddressTypeIPv4}
+		s := &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Name: "told", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+		}
 		for _, ip := range ips {
 			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}})
 		}
@@ -50,27 +53,43 @@ func TestServicePorts(t *testing.T) {
 		slice   *discoveryv1.EndpointSlice
 		want    string
 	}{
-		{"the ready pods", web(), []*corev1.Pod{newPodAt("a", "web", "10.64.0.2"), newPodAt("b", "web", "10.64.0.3"), newPodAt("c", "web", "10.64.0.4", unready), newPodAt("d", "other", "10.64.0.5")}, nil,
+		{"the ready pods", web(), []*corev1.Pod{
+			newPodAt("a", "web", "10.64.0.2"), newPodAt("b", "web", "10.64.0.3"), newPodAt("c", "web", "10.64.0.4", unready),
+			newPodAt("d", "other", "10.64.0.5"),
+		}, nil,
 			at + " -> 10.64.0.2:8080 10.64.0.3:8080"},
 		{"nobody", web(), nil, nil, at + " ->"},
-		{"all with publishNotReadyAddresses", web(func(s *corev1.ServiceSpec) { s.PublishNotReadyAddresses = true }), []*corev1.Pod{newPodAt("a", "web", "10.64.0.2", unready)}, nil,
+		{"all with publishNotReadyAddresses", web(
+			func(s *corev1.ServiceSpec) { s.PublishNotReadyAddresses = true },
+		), []*corev1.Pod{newPodAt("a", "web", "10.64.0.2", unready)}, nil,
 			at + " -> 10.64.0.2:8080"},
 		{"not those that end", web(), []*corev1.Pod{newPodAt("a", "web", "10.64.0.2", ending), newPodAt("b", "web", "10.64.0.3")}, nil,
 			at + " -> 10.64.0.3:8080"},
 		{"unless there is no other", web(), []*corev1.Pod{newPodAt("a", "web", "10.64.0.2", ending), newPodAt("b", "web", "10.64.0.3", ending, unready)}, nil,
 			at + " -> 10.64.0.2:8080"},
-		{"a named port, of each pod its own", web(named("web")), []*corev1.Pod{newPodAt("a", "web", "10.64.0.2", container("web", 1)), newPodAt("b", "web", "10.64.0.3", container("web", 2)), newPodAt("c", "web", "10.64.0.4", container("x", 3))}, nil,
+		{"a named port, of each pod its own", web(named("web")), []*corev1.Pod{
+			newPodAt("a", "web", "10.64.0.2", container("web", 1)), newPodAt("b", "web", "10.64.0.3", container("web", 2)),
+			newPodAt("c", "web", "10.64.0.4", container("x", 3)),
+		}, nil,
 			at + " -> 10.64.0.2:1 10.64.0.3:2"},
 		{"a pod in the host's network", web(), []*corev1.Pod{newPodAt("a", "web", "192.0.2.1")}, nil, at + " -> 192.0.2.1:8080"},
-		{"two of them at one address", web(), []*corev1.Pod{newPodAt("a", "web", "192.0.2.1"), newPodAt("b", "web", "192.0.2.1")}, nil, at + " -> 192.0.2.1:8080"},
+		{
+			"two of them at one address", web(),
+			[]*corev1.Pod{newPodAt("a", "web", "192.0.2.1"), newPodAt("b", "web", "192.0.2.1")}, nil, at + " -> 192.0.2.1:8080",
+		},
 		{"headless: nothing to lead", web(func(s *corev1.ServiceSpec) { s.ClusterIP = corev1.ClusterIPNone }), nil, nil, ""},
 		{"without a selector what EndpointSlices say", web(func(s *corev1.ServiceSpec) { s.Selector = nil }), nil, told("http", 99, "192.0.2.1", "192.0.2.2"),
 			at + " -> 192.0.2.1:99 192.0.2.2:99"},
-		{"but not to the host's own loopback", web(func(s *corev1.ServiceSpec) { s.Selector = nil }), nil, told("http", 99, "127.0.0.1", "169.254.169.254", "0.0.0.0"), at + " ->"},
+		{
+			"but not to the host's own loopback", web(func(s *corev1.ServiceSpec) { s.Selector = nil }), nil,
+			told("http", 99, "127.0.0.1", "169.254.169.254", "0.0.0.0"), at + " ->",
+		},
 		{"nor by another port's name", web(func(s *corev1.ServiceSpec) { s.Selector = nil }), nil, told("grpc", 99, "192.0.2.1"), at + " ->"},
 		{"ports of the host, external addresses, affinity", web(func(s *corev1.ServiceSpec) {
 			s.Type, s.Ports[0].NodePort, s.ExternalIPs = corev1.ServiceTypeNodePort, 30080, []string{"192.0.2.7"}
-			s.SessionAffinity, s.SessionAffinityConfig = corev1.ServiceAffinityClientIP, &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)}}
+			s.SessionAffinity, s.SessionAffinityConfig = corev1.ServiceAffinityClientIP, &corev1.SessionAffinityConfig{
+				ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)},
+			}
 		}), nil, nil, at + " [192.0.2.7] :30080 1m0s ->"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,11 +143,11 @@ func TestNamesOfVirtualAddresses(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, addrs, want)
 		}
 	}
-	ports, found := x.Ports("http", "tcp", "web.ns.svc")
+	ports, found := x.Ports("http", "tcp", "web.ns.svc", 100)
 	if !found || fmt.Sprint(ports) != "[{web.ns.svc 10.96.0.5 80}]" {
 		t.Errorf("SRV: %v", ports)
 	}
-	if _, found := x.Ports("grpc", "tcp", "web.ns.svc"); found {
+	if _, found := x.Ports("grpc", "tcp", "web.ns.svc", 100); found {
 		t.Error("it has a port that the Service does not")
 	}
 	if names := x.Reverse(netip.MustParseAddr("10.96.0.5")); fmt.Sprint(names) != "[web.ns.svc]" {

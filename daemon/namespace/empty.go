@@ -219,5 +219,5 @@ var contents = sync.OnceValue(func() []string {
 			resources = append(resources, resource)
 		}
 	}
-	return append(resources, objects.Memories, objects.Schedules)
+	return append(resources, objects.Memories, objects.Schedules, objects.NoticeMemories)
 })

@@ -6,8 +6,6 @@
 package namespace
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/daemon/loop"
@@ -22,17 +20,8 @@ func get(p *loop.Pass, name string) (ns *corev1.Namespace, ok bool, err error) {
 	return ns, ok, err
 }
 
-// ForCreation returns a namespace in which something is to be created, or why nothing can be.
-func ForCreation(p *loop.Pass, name string) (ns *corev1.Namespace, refusal, err error) {
+// TakesMore reports whether there is a namespace in which something can be created.
+func TakesMore(p *loop.Pass, name string) (bool, error) {
 	ns, ok, err := get(p, name)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case !ok:
-		return nil, fmt.Errorf("namespaces %q not found", name), nil
-	}
-	if ns.DeletionTimestamp != nil {
-		return nil, fmt.Errorf("pods is forbidden: unable to create new content in namespace %s because it is being terminated", name), nil
-	}
-	return ns, nil, nil
+	return ok && ns.DeletionTimestamp == nil, err
 }

@@ -20,8 +20,9 @@ type Step struct {
 const stepsAtOnce = 100_000
 
 // Next returns the next decision, pods of the highest priority first; false if there is none. A decision that is empty only
-// says that there is more to look at.
-func (n *Node) Next() (Step, bool) {
+// says that there is more to look at. considers, if there is one, is told the first pod of what is looked at next, before that may
+// take long.
+func (n *Node) Next(considers func(uid types.UID)) (Step, bool) {
 	if n.fewer {
 		n.retryCrowded()
 	}
@@ -30,9 +31,12 @@ func (n *Node) Next() (Step, bool) {
 			return Step{}, true
 		}
 		n.steps++
-		l := n.ready[0]
-		if n.Considers != nil {
-			n.Considers(l.queue[0].UID)
+		l := n.ready[0].lines[0]
+		if considers != nil {
+			considers(l.queue[0].UID)
+		}
+		if n.compareFirst(l, begin+stepsAtOnce) {
+			continue // the line may be another one now, or not be there
 		}
 		var ready, wanting []*waiter
 		if l.gang != nil {
@@ -47,6 +51,7 @@ func (n *Node) Next() (Step, bool) {
 			return step, true
 		}
 		n.block()
+		n.reserve(l)
 	}
 	return Step{}, false
 }
@@ -59,7 +64,7 @@ func (n *Node) admitFirst(l *line) (ready, wanting []*waiter) {
 	}
 	alone := []*waiter{first}
 	fits := false
-	n.without(alone, func() { fits = n.fits(n.taken(first.Priority), first.shape) })
+	n.without(alone, func() { fits = n.fits(n.taken(first), first.shape) })
 	if fits {
 		return alone, nil
 	}
@@ -98,7 +103,7 @@ func (n *Node) countFitting(l *line) int {
 	if n.unfit(first.shape) != "" {
 		return 0
 	}
-	return min(len(l.queue), n.capacity(n.taken(first.Priority), first.shape))
+	return min(len(l.queue), n.capacity(n.taken(first), first.shape))
 }
 
 // alike reports whether all pods of a gang have the same shape, which has nothing to do with other pods, and none is
@@ -110,6 +115,24 @@ func (n *Node) alike(l *line) bool {
 
 // fitting returns the pods of a gang that fit together, in their order, and all that would fit if the node were empty.
 func (n *Node) fitting(l *line) (fit, able []*waiter) {
+	if able = n.able(l); len(able) == 0 {
+		return nil, nil
+	}
+	n.without(l.queue, func() {
+		taken := tally{}
+		taken.merge(n.taken(able[0]))
+		for _, w := range able {
+			if n.fits(&taken, w.shape) {
+				taken.add(w.Pod, 1)
+				fit = append(fit, w)
+			}
+		}
+	})
+	return fit, able
+}
+
+// able returns the pods of a gang that would fit if the node were empty, in their order.
+func (n *Node) able(l *line) (able []*waiter) {
 	n.steps += 2 * len(l.queue)
 	for _, w := range slices.SortedFunc(slices.Values(l.queue), func(a, b *waiter) int {
 		if a.Before(b) {
@@ -121,20 +144,7 @@ func (n *Node) fitting(l *line) (fit, able []*waiter) {
 			able = append(able, w)
 		}
 	}
-	if len(able) == 0 {
-		return nil, nil
-	}
-	n.without(l.queue, func() {
-		taken := tally{}
-		taken.merge(n.taken(able[0].Priority))
-		for _, w := range able {
-			if n.fits(&taken, w.shape) {
-				taken.add(w.Pod, 1)
-				fit = append(fit, w)
-			}
-		}
-	})
-	return fit, able
+	return able
 }
 
 // without calls ask as if nothing were reserved for those pods.
@@ -151,7 +161,7 @@ func (n *Node) without(pods []*waiter, ask func()) {
 func (n *Node) bind(pods []*waiter) (uids []types.UID) {
 	for _, w := range pods {
 		n.leave(w)
-		n.occupy(&bound{Pod: w.Pod})
+		n.occupy(&bound{Pod: w.Pod}, false)
 		uids = append(uids, w.UID)
 	}
 	return uids

@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // keepsApart makes a pod of a namespace with anti-affinity of that many terms, each with as many expressions, for any pod.
 func keepsApart(namespace, name string, terms, expressions int) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name), Labels: map[string]string{"name": name}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name),
+		Labels: map[string]string{"name": name}}}
 	anti := &corev1.PodAntiAffinity{}
 	for i := range terms {
 		t := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{}, LabelSelector: &metav1.LabelSelector{}}
@@ -63,6 +65,60 @@ func TestRulesCostWhatTheyMustBeComparedWith(t *testing.T) {
 	}
 }
 
+// TestNewRulesAreComparedLater has very many pods with labels of their own that wait when somebody brings a new rule: that is
+// compared with them as they are looked at, little by little, and each of them is kept away by it.
+func TestNewRulesAreComparedLater(t *testing.T) {
+	const waiting = 20_000
+	for name, group := range map[string]string{"one by one": "", "as a gang": "ns/g"} {
+		t.Run(name, func(t *testing.T) {
+			n := onHost(waiting + 10)
+			n.Allocatable = Resources{"cpu": 1000}
+			n.SetGroup("ns/g", Group{Gang: true, MinCount: waiting})
+			n.run(want("blocker", 0, 1000), 0)
+			for i := range waiting {
+				p := named("ns", fmt.Sprint(i))
+				p.Spec.Containers = []corev1.Container{
+					{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": *resource.NewMilliQuantity(1, resource.DecimalSI)}}},
+				}
+				w := PodOf(p)
+				w.Group = group
+				n.Wait(w, false)
+			}
+			decide(n)
+			n.TakeSteps()
+			rule := keepsApart("ns", "rule", 1, 1)
+			selector := rule.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector
+			selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "name", Operator: metav1.LabelSelectorOpExists}}
+			n.Wait(PodOf(rule), false)
+			if steps := n.TakeSteps(); steps > 1000 {
+				t.Errorf("%d steps for a new rule", steps)
+			}
+			next := func() (bound []types.UID) {
+				for {
+					step, ok := n.Next(nil)
+					if steps := n.TakeSteps(); steps > 3*stepsAtOnce {
+						t.Errorf("%d steps at once", steps)
+					}
+					if bound = append(bound, step.Bind...); !ok {
+						return bound
+					}
+				}
+			}
+			if bound := next(); len(bound) != 1 || bound[0] != rule.UID {
+				t.Fatalf("%d pods are bound", len(bound))
+			}
+			n.Gone("blocker")
+			if bound := next(); len(bound) > 0 {
+				t.Fatalf("%d pods are bound beside one that does not stand them", len(bound))
+			}
+			n.Gone(rule.UID)
+			if bound := next(); len(bound) != 1000 && group == "" {
+				t.Fatalf("%d pods are bound", len(bound))
+			}
+		})
+	}
+}
+
 // TestPodsOfAJobAreComparedOnce uses that they have the same labels, but for the index.
 func TestPodsOfAJobAreComparedOnce(t *testing.T) {
 	n := onHost(0)
@@ -86,11 +142,13 @@ func TestPodsOfAJobAreComparedOnce(t *testing.T) {
 	matches := func(index string) bool {
 		probe := named("ns", "probe")
 		probe.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"batch.kubernetes.io/job-completion-index": index}},
+			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{"batch.kubernetes.io/job-completion-index": index},
+			},
 		}}}}
 		n.Wait(PodOf(probe), false)
 		defer n.Gone(probe.UID)
-		return slices.ContainsFunc(n.waiting["7"].shape.matches, func(id int) bool { return n.byID[id] != nil })
+		return slices.ContainsFunc(n.current(n.waiting["7"]).matches, func(id int) bool { return n.byID[id] != nil })
 	}
 	if !matches("7") || matches("8") {
 		t.Error("a rule about indexes does not tell them apart")
@@ -164,7 +222,7 @@ func TestNextLetsOthersGoOn(t *testing.T) {
 	}
 	n.TakeSteps()
 	for calls, total := 0, 0; ; calls++ {
-		step, ok := n.Next()
+		step, ok := n.Next(nil)
 		steps := n.TakeSteps()
 		total += steps
 		if steps > 2*stepsAtOnce {

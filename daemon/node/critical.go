@@ -18,7 +18,8 @@ const criticalPriority = 2_000_000_000
 // Critical reports whether the node evicts other pods for a pod that is bound to it, where there is no room.
 func (p *Pod) Critical() bool { return p.Priority >= criticalPriority }
 
-// class is the quality of service class of a pod, as its place in classes: those that a node evicts last come first.
+// class is the quality of service class of a pod, as an index into classes, in which those that a node evicts last come
+// first.
 type class uint8
 
 var classes = []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
@@ -137,7 +138,7 @@ func (b *bound) has(name corev1.ResourceName) int64 {
 	if name == corev1.ResourcePods {
 		return 1
 	}
-	return b.shape.ask[name]
+	return b.keeps().ask[name]
 }
 
 // without returns what is needed beyond what pods have.

@@ -31,7 +31,12 @@ type group struct {
 	shapes  map[*shape]int
 	// kept counts the nominated ones.
 	kept int
+	// seen is the last of the rules that all in its line were compared with, or notSeen.
+	seen int
 }
+
+// notSeen is before the first rule, and before none.
+const notSeen = -1
 
 // SetGroup folds in a PodGroup that is new or has changed.
 func (n *Node) SetGroup(key string, g Group) {
@@ -68,8 +73,9 @@ func (n *Node) regroup(g *group, spec Group, known bool) {
 	g.Group, g.known, g.gang = spec, known, known && spec.Gang
 	if moves {
 		for _, w := range g.members {
-			n.place(w)
+			n.enqueue(w)
 		}
+		g.seen = notSeen
 	}
 	n.reconsider(g)
 }
@@ -95,7 +101,7 @@ func (g *group) need() int {
 func (n *Node) group(key string) *group {
 	g := n.groups[key]
 	if g == nil {
-		g = &group{key: key, size: -1, members: map[types.UID]*waiter{}, line: &line{}, shapes: map[*shape]int{}}
+		g = &group{key: key, size: -1, seen: notSeen, members: map[types.UID]*waiter{}, line: &line{}, shapes: map[*shape]int{}}
 		g.line.gang = g
 		n.groups[key] = g
 	}

@@ -5,27 +5,40 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/heap"
+	"github.com/jobd/jobd/internal/heap"
 )
 
 // waiter is a pod in a line.
 type waiter struct {
 	*Pod
 	arrival uint64 // counts the pods, since times of creation are in whole seconds
+	account *account
 	line    *line
 	index   int
 	// nominated says that resources are reserved for it, which preempted pods are to free.
 	nominated bool
+	// seen is the last of the rules that it was compared with; those that are nominated were compared with all.
+	seen int
 }
 
 // line is a queue of pods that are alike, so that the rest need not be looked at when the first does not fit; or a
 // gang.
 type line struct {
-	queue heap.Heap[*waiter]
-	shape *shape // of all its pods; nil for the line of a single nominated pod, or of a gang
-	gang  *group // nil: not a gang
-	index int    // among those that are ready
-	state lineState
+	queue   heap.Heap[*waiter]
+	lineKey          // of all its pods; of no shape for the line of a single nominated pod, or of a gang
+	gang    *group   // nil: not a gang
+	of      *account // among whose lines it is while it is ready
+	index   int      // among those
+	state   lineState
+	// judged says that the first of those that are blocked waits for nothing that could be kept for it.
+	judged bool
+}
+
+// lineKey is what pods of a line have in common.
+type lineKey struct {
+	shape *shape
+	limit limit
+	owner *account
 }
 
 type lineState int
@@ -36,10 +49,14 @@ const (
 	blocked                  // to be looked at when more resources are free
 )
 
-// place adds a pod to the line of its gang, or of those that are alike. A nominated pod gets a line of its own, so that
+// enqueue adds a pod to the line of its gang, or of those that are alike. A nominated pod gets a line of its own, so that
 // the pods before and behind it are looked at too.
-func (n *Node) place(w *waiter) {
+func (n *Node) enqueue(w *waiter) {
 	if g := n.groupOf(w.Pod); g != nil {
+		for _, other := range g.members { // all of them are of one account
+			n.enter(w, other.account)
+			break
+		}
 		g.members[w.UID] = w
 		if !g.known || g.gang {
 			n.push(g.line, w)
@@ -50,30 +67,45 @@ func (n *Node) place(w *waiter) {
 		n.push(&line{}, w)
 		return
 	}
-	l := n.lines[w.shape]
+	key := lineKey{w.shape, w.limit, w.account}
+	l := n.lines[key]
 	if l == nil {
-		l = &line{shape: w.shape}
-		n.lines[w.shape] = l
+		l = &line{lineKey: key}
+		n.lines[key] = l
 	}
 	n.push(l, w)
 }
 
-// Reorder changes how far ahead of others a pod waits (Pod.Ahead).
-func (n *Node) Reorder(uid types.UID, ahead time.Time) {
-	w, ok := n.waiting[uid]
-	if !ok || w.Ahead == Ahead(ahead) {
-		return
+// Reorder changes how far ahead of others a pod waits (Pod.Ahead), and the deadline of its Job (Pod.Within).
+func (n *Node) Reorder(uid types.UID, ahead time.Time, deadline *int64) {
+	move := func(p *Pod) (*Pod, bool) {
+		moved := *p
+		moved.Ahead = Ahead(ahead)
+		moved.Within(deadline)
+		return &moved, moved.Ahead != p.Ahead || moved.limit != p.limit
 	}
-	n.remove(w)
-	moved := *w.Pod
-	moved.Ahead = Ahead(ahead)
-	w.Pod = &moved
-	n.place(w)
+	if w, ok := n.waiting[uid]; ok {
+		if moved, differs := move(w.Pod); differs {
+			n.remove(w)
+			w.Pod = moved
+			n.enqueue(w)
+		}
+	}
+	if b, ok := n.bound[uid]; ok {
+		if moved, differs := move(b.Pod); differs {
+			b.Pod, b.ends = moved, 0
+			n.expect(b)
+			n.kept.known = false
+		}
+	}
 }
 
 // leave removes a pod that waits from its line.
 func (n *Node) leave(w *waiter) {
 	delete(n.waiting, w.UID)
+	if w.account.pods--; w.account.pods == 0 && n.Fair != nil {
+		n.spoil(w.account)
+	}
 	if len(n.waiting) == 0 {
 		n.waiting = map[types.UID]*waiter{} // a map keeps the memory of the most that it has ever had
 	}
@@ -95,14 +127,16 @@ func (n *Node) nominate(w *waiter) {
 	}
 	n.keep(w, true)
 	n.remove(w)
-	n.place(w)
+	n.enqueue(w)
 }
 
 // keep reserves resources for a pod, or frees them again.
 func (n *Node) keep(w *waiter, nominated bool) {
 	w.nominated = nominated
+	n.nominees[w.UID] = w
 	times := 1
 	if !nominated {
+		delete(n.nominees, w.UID)
 		times = -1
 	}
 	n.reserved.add(w.Pod, times)
@@ -119,13 +153,16 @@ func (n *Node) push(l *line, w *waiter) {
 	}
 	switch {
 	case l.state == ready:
-		n.ready.Fix(l.index)
+		n.refix(l)
 	case l.state == idle, l.queue[0] == w, l.gang != nil:
 		n.look(l)
 	}
-	// it is complete: its pods wait for another reason now
-	if g := l.gang; g != nil && g.known && len(l.queue)+g.bound == g.need() {
-		for _, member := range l.queue {
+}
+
+// arrived notes that a gang has become complete by a pod: all its pods wait for another reason now.
+func (n *Node) arrived(w *waiter) {
+	if g := w.line.gang; g != nil && g.known && len(w.line.queue)+g.bound == g.need() {
+		for _, member := range w.line.queue {
 			n.changed = append(n.changed, member.UID)
 		}
 	}
@@ -135,6 +172,9 @@ func (n *Node) remove(w *waiter) {
 	l := w.line
 	l.queue.Remove(w.index)
 	w.line = nil
+	if n.kept.first == w {
+		defer n.release()
+	}
 	if g := l.gang; g != nil {
 		if g.shapes[w.shape]--; g.shapes[w.shape] == 0 {
 			delete(g.shapes, w.shape)
@@ -142,9 +182,9 @@ func (n *Node) remove(w *waiter) {
 	}
 	switch {
 	case l.state == ready && len(l.queue) > 0:
-		n.ready.Fix(l.index)
+		n.refix(l)
 	case l.state == ready:
-		n.ready.Remove(l.index)
+		n.unready(l)
 		n.rest(l)
 	case len(l.queue) == 0:
 		delete(n.blocked, l)
@@ -158,27 +198,27 @@ func (n *Node) remove(w *waiter) {
 func (n *Node) rest(l *line) {
 	l.state = idle
 	if l.shape != nil {
-		delete(n.lines, l.shape)
+		delete(n.lines, l.lineKey)
 	}
 }
 
 // look makes a line ready to be looked at.
 func (n *Node) look(l *line) {
 	delete(n.blocked, l)
-	l.state = ready
-	n.ready.Push(l)
+	n.readyLine(l)
 }
 
 // block sets the first of the ready lines aside until more resources are free.
 func (n *Node) block() {
-	l := n.ready.Pop()
+	l := n.ready[0].lines[0]
+	n.unready(l)
 	l.state = blocked
 	n.blocked[l] = struct{}{}
 }
 
 // unblock makes all blocked lines ready, since more resources may be free.
 func (n *Node) unblock() {
-	n.freed = true
+	n.freed, n.wake, n.kept.known = true, 0, false
 	for l := range n.blocked {
 		n.look(l)
 	}
@@ -191,6 +231,9 @@ func (w *waiter) Before(other *waiter) bool {
 	}
 	if w.Ahead != other.Ahead {
 		return w.Ahead > other.Ahead
+	}
+	if w.account != other.account && w.account.key != other.account.key {
+		return w.account.key < other.account.key
 	}
 	if w.Created != other.Created {
 		return w.Created < other.Created
@@ -209,3 +252,10 @@ func (l *line) Before(other *line) bool { return l.queue[0].Before(other.queue[0
 
 // Moved implements heap.Element.
 func (l *line) Moved(to int) { l.index = to }
+
+// enter makes a waiting pod one of another account.
+func (n *Node) enter(w *waiter, a *account) {
+	w.account.pods--
+	w.account = a
+	a.pods++
+}

@@ -1,8 +1,3 @@
-// Package node decides which pending pods are bound to this machine, and when: what a cluster's scheduler does, for one
-// node.
-//
-// In come pods that wait, run and end, PodGroups, and what the Node object says. Out go decisions (Step): pods to be
-// bound, and pods to be preempted for others. A Node is changed only by its methods, and nothing here does I/O.
 package node
 
 import (
@@ -14,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/heap"
+	"github.com/jobd/jobd/internal/heap"
 )
 
 // Node is the capacity of this machine, the pods that use it, and those that wait for it. New makes one.
@@ -27,8 +22,10 @@ type Node struct {
 	MaxPods int
 	// Allocatable is what bound pods may request together, nil for anything. Offer changes it.
 	Allocatable Resources
-	// Considers is called with the first pod of what is looked at next, before that may take long; nil for nobody.
-	Considers func(uid types.UID)
+	// StarvationAfter is how long the first waits until nothing is given to those behind it that it needs; 0 for ever. See At.
+	StarvationAfter time.Duration
+	// Fair orders pods of the same priority by what their accounts have used; nil: by age alone. It must not be set later than at once.
+	Fair *Fair
 
 	facts    facts
 	arrivals uint64 // how many pods have ever waited
@@ -37,13 +34,27 @@ type Node struct {
 	used     levels
 	// reserved is what is kept for nominated pods, for which others are preempted.
 	reserved levels
+	nominees map[types.UID]*waiter
 
 	waiting map[types.UID]*waiter
-	lines   map[*shape]*line
+	lines   map[lineKey]*line
 	groups  map[string]*group
-	ready   heap.Heap[*line]
-	blocked map[*line]struct{}
-	changed []types.UID
+	// ready are the accounts that have lines to be looked at: all has those of everybody if Fair is nil.
+	ready    heap.Heap[*account]
+	all      account
+	accounts map[string]*account
+	shares   map[string]float64
+	dirty    map[*account]struct{}
+	late     []*account
+	blocked  map[*line]struct{}
+	changed  []types.UID
+
+	now   int64 // Unix time, see At
+	clock int64 // the same in milliseconds
+	// patience is StarvationAfter in seconds, rounded up.
+	patience int64
+	wake     int64 // when the time alone may change something; 0: never
+	kept     reservation
 
 	// expected are critical pods that are bound to the node, and for which others end (MakeRoom). Their room is reserved.
 	expected map[types.UID]*Pod
@@ -52,11 +63,14 @@ type Node struct {
 	wishes map[types.UID]wish
 	freed  bool
 
-	// rules are what the known pods ask of others, by what they select; byID are the same.
-	rules    map[string]*rule
-	byID     map[int]*rule
-	lastRule int
-	rulesBy  map[string]int // by the namespaces that have brought them
+	// rules are what the known pods ask of others, by what they select; byID are the same, and ordered those in the order in which
+	// they came.
+	rules        map[string]*rule
+	byID         map[int]*rule
+	ordered      []*rule
+	lastRule     int
+	rulesBy      map[string]int // by the namespaces that have brought them
+	lastCompared compared
 	// crowded are the pods for whose rules there was no room, and fewer says that there are fewer rules now.
 	crowded int
 	fewer   bool
@@ -78,6 +92,9 @@ type bound struct {
 	*Pod
 	started uint32 // Unix time in seconds; 0: not yet
 	ending  bool
+	frozen  bool  // see Freeze
+	paused  bool  // it has been frozen
+	ends    int64 // Unix time at which its deadline has ended it; 0: there is none
 }
 
 // startedAt returns when the pod has started, the zero time if it has not.
@@ -93,7 +110,7 @@ func New(maxPods int, allocatable Resources) *Node {
 	return &Node{
 		MaxPods: maxPods, Allocatable: allocatable,
 		shapes: map[string]*shape{}, bound: map[types.UID]*bound{}, used: newLevels(), reserved: newLevels(),
-		waiting: map[types.UID]*waiter{}, lines: map[*shape]*line{}, groups: map[string]*group{},
+		nominees: map[types.UID]*waiter{}, waiting: map[types.UID]*waiter{}, lines: map[lineKey]*line{}, groups: map[string]*group{},
 		blocked: map[*line]struct{}{},
 		rules:   map[string]*rule{}, rulesBy: map[string]int{}, byID: map[int]*rule{}, namespaces: map[string]map[string]string{},
 	}
@@ -130,18 +147,23 @@ func (n *Node) Offer(allocatable Resources) {
 	n.unblock()
 }
 
-// Wait adds a pending pod: highest priority first (PodSpec.Priority), then those that are put ahead, then oldest. nominated says that others have been
-// preempted for it before (PodStatus.NominatedNodeName).
+// Wait adds a pending pod: highest priority first (PodSpec.Priority), then those that are put ahead, then oldest. nominated
+// says that others have been preempted for it before (PodStatus.NominatedNodeName).
 func (n *Node) Wait(p *Pod, nominated bool) {
 	if _, ok := n.waiting[p.UID]; ok {
 		return
 	}
 	n.take(p)
 	n.arrivals++
-	w := &waiter{Pod: p, arrival: n.arrivals}
+	w := &waiter{Pod: p, arrival: n.arrivals, seen: n.lastRule, account: n.account(p.Account)}
+	if n.Fair != nil {
+		p.Account = w.account.name // one string for all
+	}
+	w.account.pods++
 	n.waiting[p.UID] = w
 	n.changed = append(n.changed, p.UID)
-	n.place(w)
+	n.enqueue(w)
+	n.arrived(w)
 	if nominated {
 		n.nominate(w)
 	}
@@ -155,15 +177,36 @@ func (n *Node) Bound(p *Pod, started time.Time, ending bool) {
 		n.forgetExpected(p.UID)
 		n.take(p)
 		b = &bound{Pod: p}
-		n.occupy(b)
+		n.occupy(b, true)
 	}
 	b.started = seconds(started)
 	n.end(b, ending)
+	n.expect(b)
 }
 
-func (n *Node) occupy(b *bound) {
+// expect notes when a pod on the node has ended at the latest.
+func (n *Node) expect(b *bound) {
+	ends := int64(0)
+	switch {
+	case b.limit == 0, b.paused: // its deadline comes later than its start says
+	case b.started != 0:
+		ends = int64(b.started) + b.limit.seconds()
+	case b.ends == 0 && n.now != 0:
+		ends = n.now + b.limit.seconds()
+	default:
+		return
+	}
+	if b.ends != ends {
+		b.ends, n.kept.known = ends, false
+	}
+}
+
+func (n *Node) occupy(b *bound, later bool) {
 	n.bound[b.UID] = b
 	n.used.add(b.Pod, 1)
+	n.charge(b.Pod, 1, later)
+	n.expect(b)
+	n.kept.known = false
 	if len(b.shape.matches) > 0 {
 		n.unblock() // others may have waited for its company
 	}
@@ -188,7 +231,9 @@ func (n *Node) Gone(uid types.UID) {
 	n.forgetExpected(uid)
 	if b, ok := n.bound[uid]; ok {
 		n.end(b, false)
+		n.freeze(b, false)
 		n.used.add(b.Pod, -1)
+		n.charge(b.Pod, -1, true)
 		delete(n.bound, uid)
 		if g := n.groupOf(b.Pod); g != nil {
 			g.bound--

@@ -97,8 +97,8 @@ func settable(key, value string) []string {
 	return []string{key + "=" + value}
 }
 
-// wrongAffinity says of each term of the required node affinity, of which one would be enough, which of its expressions do
-// not match.
+// wrongAffinity says for each term of the required node affinity which of its expressions do not match. One term that
+// matches would be enough.
 func (n *Node) wrongAffinity(t *terms) []Obstacle {
 	if t.Affinity == nil || t.Affinity.NodeAffinity == nil || n.selected(&terms{Affinity: t.Affinity}) {
 		return nil
@@ -206,7 +206,8 @@ func (n *Node) company(taken *tally, s *shape) (all []Obstacle, matching, holdin
 				all = append(all, Obstacle{
 					Kind:  BadlySpread,
 					Brief: fmt.Sprintf("its topologySpreadConstraint (maxSkew %d over %s) allows no more pods here", own.maxSkew, own.topology[0]),
-					Message: fmt.Sprintf("its topologySpreadConstraint over %s (DoNotSchedule, maxSkew %d, minDomains %d) allows no more pods that match %s: with it the skew would be %d, and there is only one node",
+					Message: fmt.Sprintf("its topologySpreadConstraint over %s (DoNotSchedule, maxSkew %d, minDomains %d) allows "+
+						"no more pods that match %s: with it the skew would be %d, and there is only one node",
 						own.topology[0], own.maxSkew, own.minDomains, selection(own.terms[0]), skew),
 				})
 				matching = append(matching, own.id)
@@ -234,7 +235,10 @@ func (n *Node) company(taken *tally, s *shape) (all []Obstacle, matching, holdin
 		if taken.holds[id] > 0 && n.within(n.byID[id].topology()) {
 			all = append(all, Obstacle{
 				Kind: UnwantedByOthers, Brief: "the podAntiAffinity of a pod here keeps it away",
-				Message: fmt.Sprintf("a pod on this machine has a required podAntiAffinity against pods that match %s, as this one does", selections(n.byID[id].terms)),
+				Message: fmt.Sprintf(
+					"a pod on this machine has a required podAntiAffinity against pods that match %s, as this one does",
+					selections(n.byID[id].terms),
+				),
 			})
 			holding = append(holding, id)
 		}

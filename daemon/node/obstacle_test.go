@@ -21,22 +21,31 @@ func TestObstacles(t *testing.T) {
 		labels  string
 		holders string // the pods that keep it away
 	}{
-		"a selector":            {`{nodeSelector: {disk: ssd}}`, WrongSelector, "the label disk=ssd, which the node does not have", "disk=ssd", ""},
-		"another value":         {`{nodeSelector: {zone: b}}`, WrongSelector, `zone=b, and the node's label is "a"`, "zone=b", ""},
-		"another host":          {`{nodeSelector: {kubernetes.io/hostname: other}}`, WrongSelector, "kubernetes.io/hostname=other", "", ""},
-		"a taint":               {`{nodeSelector: {tainted: "yes"}}`, Tainted, "gpu=only:NoSchedule", "", ""},
-		"cordoned":              {`{nodeSelector: {cordoned: "yes"}}`, Cordoned, "spec.unschedulable", "", ""},
-		"affinity, In":          {affine(`{key: disk, operator: In, values: [ssd, nvme]}`), WrongAffinity, "disk in (ssd, nvme), which the node does not have", "disk=ssd", ""},
-		"affinity, Exists":      {affine(`{key: disk, operator: Exists}`), WrongAffinity, "asks for disk, which the node does not have", "disk=true", ""},
-		"affinity, NotIn":       {affine(`{key: zone, operator: NotIn, values: [a]}`), WrongAffinity, "zone not in (a), and the node has zone=a", "", ""},
-		"affinity, no such":     {affine(`{key: zone, operator: DoesNotExist}`), WrongAffinity, "no zone, and the node has zone=a", "", ""},
-		"affinity, Gt":          {affine(`{key: cores, operator: Gt, values: ["8"]}`), WrongAffinity, "cores > 8, and the node has cores=4", "", ""},
-		"affinity, Lt":          {affine(`{key: cores, operator: Lt, values: ["2"]}`), WrongAffinity, "cores < 2, and the node has cores=4", "", ""},
-		"one expression of two": {affine(`{key: zone, operator: In, values: [a]}, {key: disk, operator: In, values: [ssd]}`), WrongAffinity, "nodeSelectorTerms[0]: it asks for disk in (ssd), which the node does not have", "disk=ssd", ""},
+		"a selector":    {`{nodeSelector: {disk: ssd}}`, WrongSelector, "the label disk=ssd, which the node does not have", "disk=ssd", ""},
+		"another value": {`{nodeSelector: {zone: b}}`, WrongSelector, `zone=b, and the node's label is "a"`, "zone=b", ""},
+		"another host":  {`{nodeSelector: {kubernetes.io/hostname: other}}`, WrongSelector, "kubernetes.io/hostname=other", "", ""},
+		"a taint":       {`{nodeSelector: {tainted: "yes"}}`, Tainted, "gpu=only:NoSchedule", "", ""},
+		"cordoned":      {`{nodeSelector: {cordoned: "yes"}}`, Cordoned, "spec.unschedulable", "", ""},
+		"affinity, In": {
+			affine(`{key: disk, operator: In, values: [ssd, nvme]}`), WrongAffinity, "disk in (ssd, nvme), which the node does not have",
+			"disk=ssd", "",
+		},
+		"affinity, Exists":  {affine(`{key: disk, operator: Exists}`), WrongAffinity, "asks for disk, which the node does not have", "disk=true", ""},
+		"affinity, NotIn":   {affine(`{key: zone, operator: NotIn, values: [a]}`), WrongAffinity, "zone not in (a), and the node has zone=a", "", ""},
+		"affinity, no such": {affine(`{key: zone, operator: DoesNotExist}`), WrongAffinity, "no zone, and the node has zone=a", "", ""},
+		"affinity, Gt":      {affine(`{key: cores, operator: Gt, values: ["8"]}`), WrongAffinity, "cores > 8, and the node has cores=4", "", ""},
+		"affinity, Lt":      {affine(`{key: cores, operator: Lt, values: ["2"]}`), WrongAffinity, "cores < 2, and the node has cores=4", "", ""},
+		"one expression of two": {
+			affine(`{key: zone, operator: In, values: [a]}, {key: disk, operator: In, values: [ssd]}`), WrongAffinity,
+			"nodeSelectorTerms[0]: it asks for disk in (ssd), which the node does not have", "disk=ssd", "",
+		},
 		"two terms": {`{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
 			{matchExpressions: [{key: zone, operator: DoesNotExist}]}, {matchFields: [{key: metadata.name, operator: In, values: [other]}]}]}}}}`,
 			WrongAffinity, "nodeSelectorTerms[1]: it asks for metadata.name in (other), and the node has metadata.name=here", "", ""},
-		"an empty term": {`{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{}]}}}}`, WrongAffinity, "matches no node", "", ""},
+		"an empty term": {
+			`{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{}]}}}}`, WrongAffinity,
+			"matches no node", "", "",
+		},
 		"company": {`{affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: db}}}]}}}`,
 			LacksCompany, "a pod that matches app=db in n, and none is on this machine", "", ""},
 		"no company": {`{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: loud}}}]}}}`,
@@ -75,7 +84,7 @@ func TestObstacles(t *testing.T) {
 					{topologyKey: zone, labelSelector: {matchLabels: {app: new}}}]}}}`)), time.Time{}, false)
 			}
 			n.Wait(PodOf(on("new", "new", tc.spec)), false)
-			if step, ok := n.Next(); ok {
+			if step, ok := n.Next(nil); ok {
 				t.Fatalf("it does not wait: %+v", step)
 			}
 			r, _ := n.Room("new")
@@ -90,7 +99,8 @@ func TestObstacles(t *testing.T) {
 			for _, h := range r.Holders {
 				holders = append(holders, string(h.UID))
 			}
-			if got := fmt.Sprint(holders); tc.holders != "" && !strings.Contains(got, tc.holders) || tc.holders == "" && tc.kind != BadlySpread && len(holders) > 0 {
+			if got := fmt.Sprint(holders); tc.holders != "" && !strings.Contains(got, tc.holders) ||
+				tc.holders == "" && tc.kind != BadlySpread && len(holders) > 0 {
 				t.Errorf("kept away by %s", got)
 			}
 		})

@@ -22,6 +22,8 @@ type Pod struct {
 	UID types.UID
 	// Group is the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).
 	Group string
+	// Account is whose use of the machine it is counted as (Node.Fair); empty without.
+	Account string
 	// Ahead puts it before the other pods of its priority, the latest first (Ahead); 0: in the order of creation.
 	Ahead int64
 	// labels are what others may select it by.
@@ -31,7 +33,12 @@ type Pod struct {
 	Created  uint32 // Unix time in seconds
 	// Polite says that it never preempts others (PodSpec.PreemptionPolicy).
 	Polite bool
-	class  class
+	// Endless says that it does not end by itself, nor by a deadline.
+	Endless bool
+	class   class
+	// limit is how long it may run, own what its own deadline says of that, and grace how many seconds it then has to end.
+	limit, own limit
+	grace      uint32
 }
 
 // Ahead returns how far ahead of others a time puts pods (Pod.Ahead); the zero time does not. Times that do not fit are
@@ -99,15 +106,16 @@ func PodOf(pod *corev1.Pod) *Pod {
 	}
 	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), termsOf(&pod.Spec), p.Polite)
 	p.shape.relations = relationsOf(pod)
+	p.bounded(&pod.Spec)
 	return p
 }
 
 // seconds returns a time in Unix seconds, 0 for the zero time.
 func seconds(t time.Time) uint32 { return uint32(min(max(t.Unix(), 0), math.MaxUint32)) }
 
-// Alike reports whether two pods have the same requests, ports, constraints and labels.
+// Alike reports whether two pods have the same requests, ports, constraints, labels and deadlines.
 func (p *Pod) Alike(other *Pod) bool {
-	return p.shape.base == other.shape.base && p.labels == other.labels &&
+	return p.shape.base == other.shape.base && p.labels == other.labels && p.limit == other.limit &&
 		slices.EqualFunc(p.shape.relations, other.shape.relations, func(a, b *relation) bool { return a.key == b.key })
 }
 

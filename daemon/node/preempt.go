@@ -12,7 +12,8 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 	if len(pods) == 0 || slices.ContainsFunc(pods, func(w *waiter) bool { return w.Polite }) {
 		return Step{}, false
 	}
-	priority := lowest(pods)
+	last := lowest(pods)
+	priority := last.Priority
 	lower, ending := n.used.below(priority)
 	waits := !slices.ContainsFunc(pods, func(w *waiter) bool { return !w.nominated })
 	if lower == 0 || waits && ending > 0 {
@@ -20,7 +21,7 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 	}
 	var victims []*bound
 	var helps bool
-	n.without(pods, func() { victims, helps = n.victims(pods, priority) })
+	n.without(pods, func() { victims, helps = n.victims(pods, last) })
 	if !helps || waits && len(victims) == 0 {
 		return Step{}, false
 	}
@@ -40,10 +41,11 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 
 // victims chooses which pods are preempted: as few as possible, first those of the lowest priority and of those the
 // ones that started last. Pods that are ending already are not among them. False if even all together would not help.
-func (n *Node) victims(pods []*waiter, priority int32) ([]*bound, bool) {
+func (n *Node) victims(pods []*waiter, last *waiter) ([]*bound, bool) {
+	priority := last.Priority
 	stays := n.used.from(priority)
-	kept := n.kept(priority)
-	stays.merge(&kept)
+	withheld := n.withheld(last)
+	stays.merge(&withheld)
 	for _, w := range pods {
 		if !n.fits(&stays, w.shape) {
 			return nil, false
@@ -63,13 +65,13 @@ func (n *Node) victims(pods []*waiter, priority int32) ([]*bound, bool) {
 func (n *Node) with(stays *tally, pods []*bound) bool {
 	for i, b := range pods {
 		n.steps += 1 + len(b.shape.own) + len(b.shape.matches)
-		if !n.fits(stays, b.shape) {
+		if !n.fits(stays, b.keeps()) {
 			for _, added := range pods[:i] {
-				stays.add(added.Pod, -1)
+				stays.addBound(added, -1)
 			}
 			return false
 		}
-		stays.add(b.Pod, 1)
+		stays.addBound(b, 1)
 	}
 	return true
 }
@@ -113,6 +115,7 @@ func (n *Node) candidates(priority int32) (all []*candidate) {
 	return all
 }
 
-func lowest(pods []*waiter) int32 {
-	return slices.MinFunc(pods, func(a, b *waiter) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
+// lowest returns the first of those of the lowest priority.
+func lowest(pods []*waiter) *waiter {
+	return slices.MinFunc(pods, func(a, b *waiter) int { return cmp.Compare(a.Priority, b.Priority) })
 }

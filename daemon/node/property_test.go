@@ -27,6 +27,7 @@ func (l *life) newPod() *Pod {
 		Priority: int32(rapid.IntRange(0, 3).Draw(l.T, "priority")),
 		Polite:   rapid.IntRange(0, 9).Draw(l.T, "polite") == 0,
 	}
+	p.Account = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(l.T, "account")
 	var ask Resources
 	if cpu := rapid.IntRange(0, 4).Draw(l.T, "cpu"); cpu > 0 {
 		ask = Resources{"cpu": int64(cpu) * 500}
@@ -75,7 +76,7 @@ func (l *life) decide() {
 			gangs[g] = g.bound
 		}
 		waiters := maps.Clone(n.waiting)
-		step, ok := n.Next()
+		step, ok := n.Next(nil)
 		if !ok {
 			break
 		}
@@ -121,7 +122,7 @@ func (l *life) decide() {
 			continue
 		}
 		helps := false
-		n.without(alone, func() { _, helps = n.victims(alone, w.Priority) })
+		n.without(alone, func() { _, helps = n.victims(alone, w) })
 		if helps {
 			l.Fatalf("%s waits, while others could make way", uid)
 		}
@@ -136,7 +137,7 @@ func (l *life) first() (first *waiter) {
 			continue
 		}
 		n.without([]*waiter{w}, func() {
-			if n.fits(n.taken(w.Priority), w.shape) {
+			if n.fits(n.taken(w), w.shape) {
 				first = w
 			}
 		})
@@ -183,8 +184,10 @@ func (l *life) check() {
 	for w := range n.blocked {
 		lines += len(w.queue)
 	}
-	for _, w := range n.ready {
-		lines += len(w.queue)
+	for _, a := range n.ready {
+		for _, w := range a.lines {
+			lines += len(w.queue)
+		}
 	}
 	if lines != len(n.waiting) {
 		l.Fatalf("%d pods are in lines, %d wait", lines, len(n.waiting))
@@ -204,10 +207,18 @@ func TestLivesOfANode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &life{T: t, n: New(rapid.IntRange(1, 6).Draw(t, "maxPods"), Resources{"cpu": 3000})}
 		n := l.n
+		if rapid.Bool().Draw(t, "fair") {
+			n.Fair = &Fair{HalfLife: time.Minute}
+		}
+		clock := int64(1)
 		t.Repeat(map[string]func(*rapid.T){
 			"a pod comes": func(t *rapid.T) {
 				l.T = t
 				n.Wait(l.newPod(), false)
+			},
+			"time passes": func(t *rapid.T) {
+				clock += rapid.Int64Range(0, 100).Draw(t, "seconds")
+				n.At(time.Unix(clock, 0))
 			},
 			"a pod goes": func(t *rapid.T) {
 				l.T = t

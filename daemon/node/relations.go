@@ -100,6 +100,7 @@ func (n *Node) newRule(r *relation, by string) *rule {
 		}
 	}
 	n.rules[r.rule], n.byID[made.id] = made, made
+	n.ordered = append(n.ordered, made)
 	return made
 }
 
@@ -297,9 +298,81 @@ func (n *Node) matcher(rules []*rule) func(*Pod) []int {
 	}
 }
 
-// ordered returns all rules in the order in which they came.
-func (n *Node) ordered() []*rule {
-	return slices.SortedFunc(maps.Values(n.rules), func(a, b *rule) int { return a.id - b.id })
+// newer returns the rules after that with an id, in the order in which they came.
+func (n *Node) newer(id int) []*rule {
+	at, _ := slices.BinarySearchFunc(n.ordered, id+1, func(r *rule, id int) int { return r.id - id })
+	return n.ordered[at:]
+}
+
+// compared remembers with which rules a pod was compared, and which of them matched.
+type compared struct {
+	labels   podLabels
+	from, to int // the ids of the first and the last rule
+	indexed  bool
+	matches  []int
+}
+
+// unseen returns which of the rules match a waiting pod that have come since it was compared with all. The pods of a Job, which
+// mostly stand behind each other, are looked at once.
+func (n *Node) unseen(w *waiter) []int {
+	n.steps++
+	rules := n.newer(w.seen)
+	if len(rules) == 0 {
+		return nil
+	}
+	last := &n.lastCompared
+	if from := rules[0].id; last.from != from || last.to != n.lastRule || last.labels.common != w.labels.common ||
+		last.indexed && last.labels.index != w.labels.index {
+		n.lastCompared = compared{
+			labels: w.labels, from: from, to: n.lastRule, matches: n.matcher(rules)(w.Pod),
+			indexed: slices.ContainsFunc(rules, func(r *rule) bool { return r.index }),
+		}
+	}
+	return last.matches
+}
+
+// compare compares a waiting pod with the rules that have come since it was last, and reports whether it matches some. Then it
+// waits in another line.
+func (n *Node) compare(w *waiter) (moved bool) {
+	more := n.unseen(w)
+	w.seen = n.lastRule
+	if len(more) == 0 {
+		return false
+	}
+	n.reline(w, append(slices.Clone(w.shape.matches), more...))
+	return true
+}
+
+// compareFirst compares the pods of a line that are looked at next, until too many steps were taken, and reports whether the
+// line is another one now.
+func (n *Node) compareFirst(l *line, until int) (changed bool) {
+	if l.gang == nil {
+		return n.compare(l.queue[0])
+	}
+	if l.gang.seen == n.lastRule {
+		return false
+	}
+	for _, w := range slices.Clone(l.queue) {
+		if n.steps > until {
+			return true
+		}
+		if w.seen != n.lastRule {
+			n.compare(w)
+		}
+	}
+	l.gang.seen = n.lastRule
+	return true
+}
+
+// current returns the shape that a waiting pod will have when it was compared with all rules.
+func (n *Node) current(w *waiter) *shape {
+	more := n.unseen(w)
+	if len(more) == 0 {
+		return w.shape
+	}
+	s := *w.shape
+	s.matches = append(slices.Clone(s.matches), more...)
+	return &s
 }
 
 // hasRoomFor reports whether there are few enough rules for what a pod asks of others.
@@ -315,8 +388,9 @@ func (n *Node) hasRoomFor(p *Pod) bool {
 	return more == 0 || len(n.rules)+more <= maxRules && n.rulesBy[p.labels.namespace()]+more <= maxOwnRules
 }
 
-// register makes known what a pod asks of others, and reports whether there are few enough rules for that. Pods that are
-// known may match rules that are new: all of those are looked at together.
+// register makes known what a pod asks of others, and reports whether there are few enough rules for that. Those that are new are
+// compared at once with the pods for which room is taken or kept, of which there are few. Those that wait are compared when they
+// are looked at (compare): a rule that matches a pod may keep it from starting, but never lets it start.
 func (n *Node) register(p *Pod) bool {
 	if !n.hasRoomFor(p) {
 		return false
@@ -331,15 +405,26 @@ func (n *Node) register(p *Pod) bool {
 		}
 		known.users++
 	}
-	if len(made) > 0 {
-		matching := n.matcher(made)
-		n.reclassify(func(other *Pod) ([]int, bool) {
-			more := matching(other)
-			if len(more) == 0 {
-				return nil, false
-			}
-			return append(slices.Clone(other.shape.matches), more...), true
-		})
+	if len(made) == 0 {
+		return true
+	}
+	matching := n.matcher(made)
+	for _, b := range n.bound {
+		n.steps++
+		if more := matching(b.Pod); len(more) > 0 {
+			n.rematch(b, append(slices.Clone(b.shape.matches), more...))
+		}
+	}
+	for _, other := range n.expected {
+		n.steps++
+		if more := matching(other); len(more) > 0 {
+			n.reserved.add(other, -1)
+			n.reshape(other, append(slices.Clone(other.shape.matches), more...))
+			n.reserved.add(other, 1)
+		}
+	}
+	for _, w := range n.nominees {
+		n.compare(w)
 	}
 	return true
 }
@@ -354,6 +439,7 @@ func (n *Node) unregister(p *Pod) {
 			if known.users--; known.users == 0 {
 				delete(n.rules, r.rule)
 				delete(n.byID, known.id)
+				n.ordered = slices.DeleteFunc(n.ordered, func(r *rule) bool { return r == known })
 				if n.rulesBy[known.by]--; n.rulesBy[known.by] == 0 {
 					delete(n.rulesBy, known.by)
 				}
@@ -368,7 +454,7 @@ func (n *Node) classify(p *Pod) {
 	if len(n.rules) == 0 && len(p.shape.relations) == 0 {
 		return
 	}
-	n.form(p, n.matcher(n.ordered())(p))
+	n.form(p, n.matcher(n.ordered)(p))
 }
 
 // form gives a pod the shape of those that ask the same of others, and match those rules.
@@ -400,40 +486,32 @@ func (n *Node) form(p *Pod, matches []int) {
 	p.shape = s
 }
 
-// reclassify looks at the known pods, and gives new shapes to those for which of returns the rules that they match now.
-func (n *Node) reclassify(of func(*Pod) (matches []int, changed bool)) {
-	for _, b := range n.bound {
-		n.steps++
-		now, changed := of(b.Pod)
-		if !changed {
-			continue
-		}
-		ending := b.ending
-		n.end(b, false)
-		n.used.add(b.Pod, -1)
-		n.reshape(b.Pod, now)
-		n.used.add(b.Pod, 1)
-		n.end(b, ending)
+// rematch gives a bound pod the shape of those that match these rules.
+func (n *Node) rematch(b *bound, matches []int) {
+	ending, frozen := b.ending, b.frozen
+	n.end(b, false)
+	n.freeze(b, false)
+	n.used.add(b.Pod, -1)
+	n.reshape(b.Pod, matches)
+	n.used.add(b.Pod, 1)
+	n.freeze(b, frozen)
+	n.end(b, ending)
+}
+
+// reline gives a waiting pod the shape of those that match these rules, and lets it wait in their line.
+func (n *Node) reline(w *waiter, matches []int) {
+	nominated := w.nominated
+	n.remove(w)
+	if nominated {
+		n.keep(w, false)
 	}
-	for _, w := range n.waiting {
-		n.steps++
-		now, changed := of(w.Pod)
-		if !changed {
-			continue
-		}
-		nominated := w.nominated
-		n.remove(w)
-		if nominated {
-			n.keep(w, false)
-		}
-		n.reshape(w.Pod, now)
-		if nominated {
-			n.keep(w, true)
-		}
-		n.place(w)
-		n.changed = append(n.changed, w.UID)
+	n.reshape(w.Pod, matches)
+	if nominated {
+		n.keep(w, true)
 	}
-	n.unblock()
+	w.seen = n.lastRule
+	n.enqueue(w)
+	n.changed = append(n.changed, w.UID)
 }
 
 func (n *Node) reshape(p *Pod, matches []int) {
@@ -475,11 +553,12 @@ func (n *Node) retryCrowded() {
 		n.drop(w.Pod)
 		delete(n.waiting, w.UID) // its own rules may match it
 		n.take(w.Pod)
+		w.seen = n.lastRule
 		n.waiting[w.UID] = w
 		if nominated {
 			n.keep(w, true)
 		}
-		n.place(w)
+		n.enqueue(w)
 		n.changed = append(n.changed, w.UID)
 	}
 }
@@ -492,15 +571,16 @@ func (n *Node) Relabel(pod *corev1.Pod) {
 		return
 	}
 	p.labels = now
-	if len(n.rules) > 0 {
-		matching := n.matcher(n.ordered())
-		n.reclassify(func(other *Pod) ([]int, bool) {
-			if other != p {
-				return nil, false
-			}
-			return matching(p), true
-		})
+	if len(n.rules) == 0 {
+		return
 	}
+	matches := n.matcher(n.ordered)(p)
+	if b, ok := n.bound[p.UID]; ok {
+		n.rematch(b, matches)
+	} else {
+		n.reline(n.waiting[p.UID], matches)
+	}
+	n.unblock()
 }
 
 // pod returns a pod that is bound or waits, nil if it does neither.
@@ -524,18 +604,21 @@ func (n *Node) SetNamespace(name string, set map[string]string) {
 	} else {
 		n.namespaces[name] = set
 	}
-	for _, r := range n.rules {
-		if r.labels {
-			matching := n.matcher(n.ordered())
-			n.reclassify(func(p *Pod) ([]int, bool) {
-				if p.labels.namespace() != name {
-					return nil, false
-				}
-				return matching(p), true
-			})
-			return
+	if !slices.ContainsFunc(n.ordered, func(r *rule) bool { return r.labels }) {
+		return
+	}
+	matching := n.matcher(n.ordered)
+	for _, b := range n.bound {
+		if n.steps++; b.labels.namespace() == name {
+			n.rematch(b, matching(b.Pod))
 		}
 	}
+	for _, w := range n.waiting {
+		if n.steps++; w.labels.namespace() == name {
+			n.reline(w, matching(w.Pod))
+		}
+	}
+	n.unblock()
 }
 
 // apart returns why a pod of that shape does not go with those that are taken, in a scheduler's words, and whether to

@@ -48,24 +48,49 @@ func TestWhyPodsStayApart(t *testing.T) {
 	}
 	const a, b = `{metadata: {name: x, labels: {app: a}}}`, `{metadata: {name: x, labels: {app: b}}}`
 	for rule, c := range map[string]struct{ bound, pod, want string }{
-		"nobody is there":                      {"", anti(here + `, labelSelector: {matchLabels: {app: a}}`), ""},
-		"one that it does not stand":           {a, anti(here + `, labelSelector: {matchLabels: {app: a}}`), "1 node(s) didn't match pod anti-affinity rules" + nobody},
-		"one that it does not mind":            {b, anti(here + `, labelSelector: {matchLabels: {app: a}}`), ""},
-		"one of another namespace":             {`{metadata: {name: x, namespace: other, labels: {app: a}}}`, anti(here + `, labelSelector: {}`), ""},
-		"one of a named namespace":             {`{metadata: {name: x, namespace: other, labels: {app: a}}}`, anti(here + `, labelSelector: {}, namespaces: [other]`), "1 node(s) didn't match pod anti-affinity rules" + nobody},
-		"one of a selected namespace":          {`{metadata: {name: x, namespace: other, labels: {app: a}}}`, anti(here + `, labelSelector: {}, namespaceSelector: {matchLabels: {team: red}}`), "1 node(s) didn't match pod anti-affinity rules" + nobody},
-		"one of a namespace that is not":       {`{metadata: {name: x, namespace: ns, labels: {app: a}}}`, anti(here + `, labelSelector: {}, namespaceSelector: {matchLabels: {team: red}}`), ""},
+		"nobody is there": {"", anti(here + `, labelSelector: {matchLabels: {app: a}}`), ""},
+		"one that it does not stand": {
+			a, anti(here + `, labelSelector: {matchLabels: {app: a}}`), "1 node(s) didn't match pod anti-affinity rules" + nobody,
+		},
+		"one that it does not mind": {b, anti(here + `, labelSelector: {matchLabels: {app: a}}`), ""},
+		"one of another namespace":  {`{metadata: {name: x, namespace: other, labels: {app: a}}}`, anti(here + `, labelSelector: {}`), ""},
+		"one of a named namespace": {
+			`{metadata: {name: x, namespace: other, labels: {app: a}}}`, anti(here + `, labelSelector: {}, namespaces: [other]`),
+			"1 node(s) didn't match pod anti-affinity rules" + nobody,
+		},
+		"one of a selected namespace": {
+			`{metadata: {name: x, namespace: other, labels: {app: a}}}`,
+			anti(here + `, labelSelector: {}, namespaceSelector: {matchLabels: {team: red}}`),
+			"1 node(s) didn't match pod anti-affinity rules" + nobody,
+		},
+		"one of a namespace that is not": {
+			`{metadata: {name: x, namespace: ns, labels: {app: a}}}`,
+			anti(here + `, labelSelector: {}, namespaceSelector: {matchLabels: {team: red}}`), "",
+		},
 		"no selector selects nobody":           {a, anti(here), ""},
 		"a node without the label is no place": {a, anti(`topologyKey: rack, labelSelector: {}`), ""},
-		"one that does not stand it":           {`{metadata: {name: x}, spec: {affinity: {podAntiAffinity: {` + required + `: [{` + here + `, labelSelector: {matchLabels: {app: a}}}]}}}}`, a, ""},
-		"one that is to be there is not":       {b, with(here + `, labelSelector: {matchLabels: {app: c}}`), "1 node(s) didn't match pod affinity rules" + hopeless},
-		"one that is to be there is":           {b, with(here + `, labelSelector: {matchLabels: {app: b}}`), ""},
-		"the first of its kind":                {b, with(here + `, labelSelector: {matchLabels: {app: a}}`), ""},
-		"the first of its kind on no rack":     {b, with(`topologyKey: rack, labelSelector: {matchLabels: {app: a}}`), "1 node(s) didn't match pod affinity rules" + hopeless},
-		"spread over the only place":           {a, spread(`maxSkew: 1, ` + here + `, labelSelector: {matchLabels: {app: a}}`), ""},
-		"spread over two":                      {a, spread(`maxSkew: 1, minDomains: 2, ` + here + `, labelSelector: {matchLabels: {app: a}}`), "1 node(s) didn't match pod topology spread constraints" + nobody},
-		"spread over two, with some skew":      {a, spread(`maxSkew: 2, minDomains: 2, ` + here + `, labelSelector: {matchLabels: {app: a}}`), ""},
-		"spread over racks":                    {"", spread(`maxSkew: 1, topologyKey: rack, labelSelector: {}`), "1 node(s) didn't match pod topology spread constraints (missing required label)" + hopeless},
+		"one that does not stand it": {
+			`{metadata: {name: x}, spec: {affinity: {podAntiAffinity: {` + required + `: [{` + here + `, labelSelector: {matchLabels: {app: a}}}]}}}}`,
+			a, "",
+		},
+		"one that is to be there is not": {
+			b, with(here + `, labelSelector: {matchLabels: {app: c}}`), "1 node(s) didn't match pod affinity rules" + hopeless,
+		},
+		"one that is to be there is": {b, with(here + `, labelSelector: {matchLabels: {app: b}}`), ""},
+		"the first of its kind":      {b, with(here + `, labelSelector: {matchLabels: {app: a}}`), ""},
+		"the first of its kind on no rack": {
+			b, with(`topologyKey: rack, labelSelector: {matchLabels: {app: a}}`), "1 node(s) didn't match pod affinity rules" + hopeless,
+		},
+		"spread over the only place": {a, spread(`maxSkew: 1, ` + here + `, labelSelector: {matchLabels: {app: a}}`), ""},
+		"spread over two": {
+			a, spread(`maxSkew: 1, minDomains: 2, ` + here + `, labelSelector: {matchLabels: {app: a}}`),
+			"1 node(s) didn't match pod topology spread constraints" + nobody,
+		},
+		"spread over two, with some skew": {a, spread(`maxSkew: 2, minDomains: 2, ` + here + `, labelSelector: {matchLabels: {app: a}}`), ""},
+		"spread over racks": {
+			"", spread(`maxSkew: 1, topologyKey: rack, labelSelector: {}`),
+			"1 node(s) didn't match pod topology spread constraints (missing required label)" + hopeless,
+		},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			n := New(10, nil)
@@ -125,8 +150,14 @@ func TestAPodIsMovedForOneThatDoesNotStandIt(t *testing.T) {
 	facing(t, n, `metadata: {labels: {kubernetes.io/hostname: here}}`)
 	n.run(readPod(t, `{metadata: {name: low, labels: {app: a}}}`), 0)
 	n.run(readPod(t, `{metadata: {name: other}}`), 0)
-	n.Wait(readPod(t, `{metadata: {name: high}, spec: {priority: 5, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: a}}}]}}}}`), false)
-	step, ok := n.Next()
+	n.Wait(
+		readPod(
+			t,
+			`{metadata: {name: high}, spec: {priority: 5, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: a}}}]}}}}`,
+		),
+		false,
+	)
+	step, ok := n.Next(nil)
 	if !ok || !slices.Equal(step.Victims, []types.UID{"low"}) {
 		t.Errorf("%+v", step)
 	}
@@ -135,7 +166,7 @@ func TestAPodIsMovedForOneThatDoesNotStandIt(t *testing.T) {
 // What is counted is what one would find by asking each pod about each other one.
 func TestRelationsAgreeWithAskingEverybody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := New(1000, nil)
+		n := New(rapid.SampledFrom([]int{2, 5, 1000}).Draw(t, "maxPods"), nil)
 		node := &corev1.Node{}
 		node.Labels = map[string]string{"here": "x"}
 		n.Describe(node)
@@ -191,6 +222,9 @@ func TestRelationsAgreeWithAskingEverybody(t *testing.T) {
 			return p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		}
 		fits := func(p *corev1.Pod) bool {
+			if len(n.bound) >= n.MaxPods {
+				return false
+			}
 			for _, c := range p.Spec.TopologySpreadConstraints {
 				selector, _ := metav1.LabelSelectorAsSelector(c.LabelSelector)
 				count := 0
@@ -273,7 +307,7 @@ func TestRelationsAgreeWithAskingEverybody(t *testing.T) {
 				for uid := range n.waiting {
 					allowed[uid] = fits(objects[uid])
 				}
-				step, ok := n.Next()
+				step, ok := n.Next(nil)
 				if !ok {
 					break
 				}

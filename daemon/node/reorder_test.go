@@ -17,18 +17,18 @@ func TestPodsThatArePutAheadComeFirstOfTheirPriority(t *testing.T) {
 	}
 	n.Wait(&Pod{UID: "d", Created: 9, Ahead: Ahead(at(10))}, false)
 	n.Wait(&Pod{UID: "high", Priority: 1, Polite: true, Created: 20}, false)
-	if _, ok := n.Next(); ok {
+	if _, ok := n.Next(nil); ok {
 		t.Fatal("there is no room")
 	}
-	n.Reorder("c", at(30))
-	n.Reorder("d", at(10))
-	n.Reorder("gone", at(10))
+	n.Reorder("c", at(30), nil)
+	n.Reorder("d", at(10), nil)
+	n.Reorder("gone", at(10), nil)
 	places := n.Places(func(uid types.UID) string { return string(uid) })
 	var order []types.UID
 	runs := types.UID("runs")
 	for range 5 {
 		n.Gone(runs)
-		step, ok := n.Next()
+		step, ok := n.Next(nil)
 		if !ok || len(step.Bind) != 1 {
 			t.Fatalf("%+v", step)
 		}
@@ -53,7 +53,7 @@ func TestPodsOfOneSecondStartInTheOrderInWhichTheyCame(t *testing.T) {
 	runs := types.UID("runs")
 	for _, uid := range want {
 		n.Gone(runs)
-		step, ok := n.Next()
+		step, ok := n.Next(nil)
 		if !ok || !slices.Equal(step.Bind, []types.UID{uid}) {
 			t.Fatalf("%+v, want %s", step, uid)
 		}

@@ -28,6 +28,8 @@ func TestAmounts(t *testing.T) {
 		{"memory", "9223372036854775807", most},
 		{"memory", "16Ei", most},
 		{"memory", "1e30", most},
+		{"memory", "1e400", most},
+		{"cpu", "1e-400", 1},
 		{"memory", "-1e30", 0},
 		{"example.com/gpu", "3", 3},
 	} {
@@ -40,7 +42,8 @@ func TestAmounts(t *testing.T) {
 // TestSumsOfRequests takes pods of any requests up and down: sums never become negative, what cannot fit never does, and in
 // the end nothing is left.
 func TestSumsOfRequests(t *testing.T) {
-	quantities := []string{"0", "1m", "100m", "1", "2", "1Gi", "4611686018427650048m", "9223372036854775807", "9223372036854775807m", "8Ei", "16Ei", "1e18", "1e19", "1e30", "1n"}
+	quantities := []string{"0", "1m", "100m", "1", "2", "1Gi", "4611686018427650048m", "9223372036854775807", "9223372036854775807m", "8Ei",
+		"16Ei", "1e18", "1e19", "1e30", "1n"}
 	rapid.Check(t, func(t *rapid.T) {
 		n := New(1<<14, nil)
 		enough := rapid.Bool().Draw(t, "bounded")

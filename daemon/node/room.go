@@ -34,14 +34,30 @@ type Room struct {
 	Holders []Holder
 	// Gang is the pod's gang, nil for none.
 	Gang *GangWait
+	// Fair is what decides about the place among pods of the same priority; nil if that is their age.
+	Fair *FairPlace
+	// Kept is the room that is kept for the pod or its gang, or from it for one that has waited for longer; nil if there is none.
+	Kept *Kept
+}
+
+// FairPlace is what the account of a pod has used, and that which comes first of those that have pods that wait.
+type FairPlace struct{ Own, First Account }
+
+// Kept is room that is kept for a pod that has waited for too long.
+type Kept struct {
+	// First is the pod, or the first of its gang. Own says that it is the pod that is asked about, or one of the same gang.
+	First types.UID
+	Own   bool
+	// Since is since when, and By by when it has that room by the deadlines of those that run; zero if they do not say.
+	Since, By time.Time
 }
 
 // Shortage is a resource of which too little is free: cpu in thousandths, all others in their own unit.
 type Shortage struct {
 	Resource                   corev1.ResourceName
 	Request, Free, Allocatable int64
-	// Reserved is what is kept for nominated pods, and not free for that reason.
-	Reserved int64
+	// Reserved is what is kept for nominated pods, and not free for that reason, and Kept what is for the one that has waited for too long.
+	Reserved, Kept int64
 }
 
 // Holder is a pod on the node.
@@ -80,6 +96,7 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 			r.Gang.Fitting = n.countFitting(g.line)
 		}
 	}
+	r.Kept, r.Fair = n.keeping(w), n.fairPlace(w)
 	if r.Unfit = n.unfitReasons(&w.shape.terms); len(r.Unfit) == 0 && w.shape.crowded {
 		r.Unfit = []Obstacle{n.tooManyRules()}
 	}
@@ -93,7 +110,7 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 			return
 		}
 		var matching, holding []int
-		r.Apart, matching, holding = n.company(n.taken(w.Priority), w.shape)
+		r.Apart, matching, holding = n.company(n.taken(w), n.current(w))
 		keep = func(b *bound) bool {
 			return slices.ContainsFunc(b.shape.matches, func(id int) bool { return slices.Contains(matching, id) }) ||
 				slices.ContainsFunc(b.shape.own, func(own owned) bool {
@@ -155,7 +172,7 @@ func (n *Node) placeOf(w *waiter) int {
 }
 
 func (n *Node) shortages(r *Room, w *waiter) {
-	taken := n.taken(w.Priority)
+	taken := n.taken(w)
 	r.Full = taken.pods >= n.MaxPods
 	for _, p := range w.shape.ports {
 		if taken.busy([]port{p}) {
@@ -165,12 +182,16 @@ func (n *Node) shortages(r *Room, w *waiter) {
 	if n.Allocatable == nil {
 		return
 	}
+	var kept Resources
+	if from := n.keptFrom(w); from != nil {
+		kept = from.needs.amounts
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.shape.ask)) {
 		free := n.Allocatable[name] - taken.amounts[name]
 		if ask := w.shape.ask[name]; ask > free {
 			r.Short = append(r.Short, Shortage{
 				Resource: name, Request: ask, Free: max(free, 0), Allocatable: n.Allocatable[name],
-				Reserved: taken.amounts[name] - n.used.all.amounts[name],
+				Reserved: taken.amounts[name] - n.used.all.amounts[name] - kept[name], Kept: kept[name],
 			})
 		}
 	}
@@ -181,7 +202,7 @@ func (n *Node) holders(r *Room, keep func(*bound) bool) (all []Holder) {
 	share := func(b *bound) (sum float64) {
 		for _, s := range r.Short {
 			if s.Allocatable > 0 {
-				sum += float64(b.shape.ask[s.Resource]) / float64(s.Allocatable)
+				sum += float64(b.has(s.Resource)) / float64(s.Allocatable)
 			}
 		}
 		return sum
@@ -201,7 +222,7 @@ func (n *Node) holders(r *Room, keep func(*bound) bool) (all []Holder) {
 		return cmp.Or(cmp.Compare(share(b), share(a)), cmp.Compare(a.started, b.started), cmp.Compare(a.UID, b.UID))
 	})
 	for _, b := range holding {
-		all = append(all, Holder{UID: b.UID, Priority: b.Priority, Started: b.startedAt(), Ending: b.ending, Requests: b.shape.ask})
+		all = append(all, Holder{UID: b.UID, Priority: b.Priority, Started: b.startedAt(), Ending: b.ending, Requests: b.keeps().ask})
 	}
 	return all
 }

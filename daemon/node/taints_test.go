@@ -22,9 +22,16 @@ func TestExpelled(t *testing.T) {
 		"not if it tolerates another value":            {taint, `[{key: k, value: w}]`, "0s"},
 		"for as long as it says, since the taint came": {taint, `[{key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 60}]`, "20s"},
 		"which may be over":                            {taint, `[{key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 10}]`, "-30s"},
-		"which no pod lives to see":                    {taint, `[{key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 9223372036854775807}]`, "2562047h46m36.854775807s"},
-		"the first toleration counts":                  {taint, `[{key: k, operator: Exists}, {key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 10}]`, "never"},
-		"the first taint that is not tolerated counts": {`[{key: k, effect: NoExecute, timeAdded: "1970-01-01T00:16:00Z"}, {key: l, effect: NoExecute}]`, `[{key: k, operator: Exists}]`, "0s"},
+		"which no pod lives to see": {
+			taint, `[{key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 9223372036854775807}]`, "2562047h46m36.854775807s",
+		},
+		"the first toleration counts": {
+			taint, `[{key: k, operator: Exists}, {key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 10}]`, "never",
+		},
+		"the first taint that is not tolerated counts": {
+			`[{key: k, effect: NoExecute, timeAdded: "1970-01-01T00:16:00Z"}, {key: l, effect: NoExecute}]`, `[{key: k, operator: Exists}]`,
+			"0s",
+		},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			var taints []corev1.Taint

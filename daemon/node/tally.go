@@ -142,24 +142,27 @@ func (l *levels) below(priority int32) (pods, ending int) {
 	return pods, ending
 }
 
-// taken returns what is not available to a pod of that priority: what is used, and what is reserved for pods of at
-// least that priority, or what those of them wait for that are to become larger. It must not be changed.
-func (n *Node) taken(priority int32) *tally {
-	if n.reserved.all.pods == 0 && len(n.wishes) == 0 {
+// taken returns what is not available to a pod that waits: what is used, and what is withheld from it. It must not be changed.
+func (n *Node) taken(w *waiter) *tally {
+	if n.reserved.all.pods == 0 && len(n.wishes) == 0 && n.keptFrom(w) == nil {
 		return &n.used.all
 	}
-	sum := n.kept(priority)
+	sum := n.withheld(w)
 	sum.merge(&n.used.all)
 	return &sum
 }
 
-// kept returns what is reserved for pods of at least that priority.
-func (n *Node) kept(priority int32) tally {
-	sum := n.reserved.from(priority)
-	for _, w := range n.wishes {
-		if w.priority >= priority {
-			sum.merge(&tally{amounts: w.extra})
+// withheld returns what is reserved for pods of at least the priority of one that waits, what those of them wait for that are to become
+// larger, and what is kept for one that has waited for too long.
+func (n *Node) withheld(w *waiter) tally {
+	sum := n.reserved.from(w.Priority)
+	for _, wish := range n.wishes {
+		if wish.priority >= w.Priority {
+			sum.merge(&tally{amounts: wish.extra})
 		}
+	}
+	if r := n.keptFrom(w); r != nil {
+		sum.merge(&r.needs)
 	}
 	return sum
 }

@@ -57,23 +57,24 @@ func (n *Node) whyGang(w *waiter, g *group) string {
 }
 
 func (n *Node) whyAlone(w *waiter) (why string) {
-	if unfit := n.unfit(w.shape); unfit != "" {
+	shape := n.current(w)
+	if unfit := n.unfit(shape); unfit != "" {
 		return notAvailable + unfit + "." + notHelpful
 	}
 	var names []string
 	hopeless := false
 	n.without([]*waiter{w}, func() {
-		taken := n.taken(w.Priority)
-		if taken.busy(w.shape.ports) {
+		taken := n.taken(w)
+		if taken.busy(shape.ports) {
 			names = []string{"node(s) didn't have free ports for the requested pod ports"}
 		} else {
-			names, hopeless = n.short(taken, w.shape)
+			names, hopeless = n.short(taken, shape)
 		}
 		if len(names) > 0 {
 			return
 		}
 		var why string
-		if why, hopeless = n.apart(taken, w.shape); why != "" {
+		if why, hopeless = n.apart(taken, shape); why != "" {
 			names = []string{why}
 		}
 	})

@@ -20,6 +20,8 @@ var (
 	)
 	// PodOnNode says whether a pod runs here.
 	PodOnNode = scheme.FieldsOf[corev1.Pod]("spec.nodeName", "status.phase")
+	// PodClaimed says which Job has a pod, and which may adopt it.
+	PodClaimed = scheme.FieldsOf[corev1.Pod]("metadata.labels", "metadata.ownerReferences")
 	// PodImages says which images a pod uses.
 	PodImages = scheme.FieldsOf[corev1.Pod]("spec.containers", "spec.initContainers", "spec.ephemeralContainers",
 		"spec.volumes", "status.phase")

@@ -11,12 +11,12 @@ import (
 )
 
 // Runs reports whether a pod is bound to this node and has not ended.
-func Runs(p *corev1.Pod) bool { return podspec.Bound(p) && !pod.Terminal(p) }
+func Runs(p *corev1.Pod) bool { return podspec.Bound(p) && !podspec.Ended(p) }
 
 // Done reports whether nothing is left to be done for a pod: it has ended, its Job has counted it, and nothing of it is
 // left on the machine.
 func Done(p *corev1.Pod) bool {
-	return pod.Terminal(p) && pod.Done(p) && p.DeletionTimestamp == nil &&
+	return podspec.Ended(p) && pod.Done(p) && p.DeletionTimestamp == nil &&
 		!slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer)
 }
 

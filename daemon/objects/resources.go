@@ -10,7 +10,6 @@ import (
 
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/scheme"
-	"github.com/jobd/jobd/api/storage"
 )
 
 // Resources whose objects the daemon itself reads and writes; they are the first part of the keys.
@@ -37,18 +36,22 @@ const (
 	Memories = "memories.jobd.dev"
 	// Schedules hold since when the schedules of CronJobs are what they are. Clients do not see them.
 	Schedules = "schedules.jobd.dev"
+	// Places hold which Jobs have a place in a concurrency group, by their UIDs. Clients do not see them.
+	Places = "places.jobd.dev"
 	// Usages hold what ended containers of a pod have used, Accounts what ended pods of a Job have. Clients do not see
 	// them.
 	Usages   = "usages.jobd.dev"
 	Accounts = "accounts.jobd.dev"
+	// Notices hold what receivers are to be told, by receiver and in order, NoticeMemories what notices depend on of CronJobs
+	// and of Jobs of one name, NoticeMarks what was told of a Job that has not ended, by its UID, and NoticeStandings how each
+	// receiver has fared. Clients do not see them.
+	Notices         = "notices.jobd.dev"
+	NoticeMemories  = "noticememories.jobd.dev"
+	NoticeMarks     = "noticemarks.jobd.dev"
+	NoticeStandings = "noticestandings.jobd.dev"
+	// Shares hold what everybody has used of the machine. Clients do not see them.
+	Shares = "usedshares.jobd.dev"
 )
-
-// Hidden reports whether a key is that of something which clients do not see, and which is about an object whose UID it
-// may have.
-func Hidden(key string) bool {
-	resource := ResourceOf(key)
-	return strings.HasSuffix(resource, ".jobd.dev") || strings.HasPrefix(resource, storage.CreatorPrefix)
-}
 
 // Served returns the kinds of the API by their resource, for code that handles objects of any kind.
 var Served = sync.OnceValue(func() map[string]*kind.Kind {

@@ -10,9 +10,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/indexes"
 	"github.com/jobd/jobd/api/picture"
-	"github.com/jobd/jobd/daemon/job"
 )
 
 // Running is a pod that runs, or is being stopped.
@@ -42,6 +43,10 @@ type Subject struct {
 	Job *batchv1.Job
 	// Past is set instead if the object is gone.
 	Past *history.Job
+	// Forecast is when the Job is expected to start and to end; nil if nobody was asked.
+	Forecast *forecast.Forecast
+	// After is for which Jobs it waits.
+	After []picture.Link
 }
 
 // Drawing is a Picture whose cells are not coded yet.
@@ -64,15 +69,15 @@ var ranks = func() (ranks [128]int8) {
 // cell is what is known of a cell while it is drawn.
 type cell struct {
 	state    byte  // 0: not decided yet
-	last     byte  // state of the last attempt, 0 for none
+	last     byte  // state of the last pod, 0 for none
 	failures uint8 // bounded
 	duration uint32
 }
 
-// Draw draws a Job with its attempts and the pods that run.
-func Draw(of Subject, a *Attempts, running []Running, now time.Time) *Drawing {
-	d := &drawer{Attempts: a, now: now, job: describe(of)}
-	d.job.Attempts = a.Len()
+// Draw draws a Job with its pods that have ended and those that run.
+func Draw(of Subject, a *Ended, running []Running, now time.Time) *Drawing {
+	d := &drawer{Ended: a, now: now, job: describe(of)}
+	d.job.EndedPods = a.Len()
 	slices.SortFunc(running, func(x, y Running) int {
 		return cmp.Or(cmp.Compare(x.Since, y.Since), cmp.Compare(x.Name, y.Name))
 	})
@@ -88,7 +93,7 @@ func Draw(of Subject, a *Attempts, running []Running, now time.Time) *Drawing {
 }
 
 type drawer struct {
-	*Attempts
+	*Ended
 	now     time.Time
 	job     *picture.Job
 	running []Running
@@ -111,10 +116,11 @@ func describe(of Subject) *picture.Job {
 	}
 	j := of.Job
 	out := &picture.Job{
+		Forecast:  of.Forecast,
 		Namespace: j.Namespace, Name: j.Name, UID: string(j.UID), State: batch.State(j),
 		Indexed:     ptr.Deref(j.Spec.CompletionMode, "") == batchv1.IndexedCompletion,
 		Completions: int(ptr.Deref(j.Spec.Completions, 0)), Parallelism: int(ptr.Deref(j.Spec.Parallelism, 1)),
-		Created: j.CreationTimestamp.Unix(),
+		Created: j.CreationTimestamp.Unix(), After: of.After,
 	}
 	if t := j.Status.StartTime; t != nil {
 		out.Started = t.Unix()
@@ -174,7 +180,7 @@ func (d *drawer) fillShared(of Subject, n int) {
 	counts := map[byte]int{}
 	succeeded := make([]int, len(d.list))
 	if of.Job != nil {
-		job.EachRun(of.Job.Status.CompletedIndexes, func(first, last int32) {
+		indexes.EachRun(of.Job.Status.CompletedIndexes, func(first, last int32) {
 			last = min(last, int32(n-1))
 			counts[picture.Succeeded] += max(0, int(last)-int(first)+1)
 			for i := int(first); i <= int(last); {
@@ -183,7 +189,7 @@ func (d *drawer) fillShared(of Subject, n int) {
 				i = next
 			}
 		})
-		job.EachRun(ptr.Deref(of.Job.Status.FailedIndexes, ""), func(first, last int32) {
+		indexes.EachRun(ptr.Deref(of.Job.Status.FailedIndexes, ""), func(first, last int32) {
 			last = min(last, int32(n-1))
 			counts[picture.Failed] += max(0, int(last)-int(first)+1)
 			for i := int(first); i <= int(last); i = (i/d.per + 1) * d.per {
@@ -274,8 +280,8 @@ func (d *drawer) fill(of Subject) {
 	}
 	if of.Job != nil {
 		if d.indexed {
-			mark := func(indexes string, state byte) {
-				job.EachRun(indexes, func(from, to int32) {
+			mark := func(list string, state byte) {
+				indexes.EachRun(list, func(from, to int32) {
 					for i := int(from); i <= min(int(to), len(d.list)-1); i++ {
 						d.list[i].state = state
 					}
@@ -319,7 +325,7 @@ func (d *drawer) rest(c *cell) byte {
 	return picture.Waiting
 }
 
-func (t *attempt) seconds() uint32 {
+func (t *endedPod) seconds() uint32 {
 	if t.start == 0 || t.end < t.start {
 		return 0
 	}

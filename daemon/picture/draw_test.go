@@ -91,7 +91,7 @@ func TestStatesOfCells(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := NewAttempts("x", *c.job.Spec.CompletionMode == batchv1.IndexedCompletion)
+			a := NewEnded("x", *c.job.Spec.CompletionMode == batchv1.IndexedCompletion)
 			for _, p := range c.ended {
 				a.Add(p)
 			}
@@ -111,7 +111,7 @@ func TestStatesOfCells(t *testing.T) {
 }
 
 func TestFailuresAreGroupedByCodeAndLine(t *testing.T) {
-	a := NewAttempts("x", true)
+	a := NewEnded("x", true)
 	a.Add(ended(3, 0, 1, 1))
 	a.Add(ended(7, 0, 2, 1))
 	a.Add(ended(8, 0, 3, 137))
@@ -135,7 +135,7 @@ func TestFailuresAreGroupedByCodeAndLine(t *testing.T) {
 }
 
 func TestAttemptsOfACell(t *testing.T) {
-	a := NewAttempts("x", true)
+	a := NewEnded("x", true)
 	a.Add(ended(3, 0, 1, 1))
 	odd := *ended(3, 2, 4, 0)
 	odd.Name = "adopted"
@@ -147,7 +147,7 @@ func TestAttemptsOfACell(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if a.Len() != 3 {
-		t.Errorf("%d attempts", a.Len())
+		t.Errorf("%d pods", a.Len())
 	}
 }
 
@@ -155,7 +155,7 @@ func TestAttemptsOfACell(t *testing.T) {
 func TestRollTellsAllThatHasChanged(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	j := jobOf(300, batchv1.IndexedCompletion)
-	a := NewAttempts("x", true)
+	a := NewEnded("x", true)
 	var roll Roll
 	var states, details []byte
 	cursor := uint64(0)
@@ -201,12 +201,12 @@ func TestRollTellsAllThatHasChanged(t *testing.T) {
 }
 
 // large is a Job of 100,000 indexes that have taken any time, one in a hundred of them twice.
-func large() (*batchv1.Job, *Attempts) {
+func large() (*batchv1.Job, *Ended) {
 	r := rand.New(rand.NewPCG(3, 4))
 	j := jobOf(100_000, batchv1.IndexedCompletion)
 	j.Status.CompletedIndexes = "0-4710,4712-99999"
 	stop(j, batchv1.JobFailed)
-	a := NewAttempts("x", true)
+	a := NewEnded("x", true)
 	for i := range 100_000 {
 		at := i / 8 * 100
 		if r.IntN(100) == 0 || i == 4711 {

@@ -24,7 +24,7 @@ type way struct {
 
 // Failures groups the pods that have failed, by the last lines that they have printed too or, for those who may not read
 // them, without.
-func (a *Attempts) Failures(d *Drawing, withLines bool) *picture.Failures {
+func (a *Ended) Failures(d *Drawing, withLines bool) *picture.Failures {
 	type group struct {
 		picture.Failure
 		cells job.Indexes
@@ -74,7 +74,10 @@ func (a *Attempts) Failures(d *Drawing, withLines bool) *picture.Failures {
 		}
 	}
 	all := slices.SortedFunc(maps.Values(groups), func(a, b *group) int {
-		return cmp.Or(cmp.Compare(b.final.Len(), a.final.Len()), cmp.Compare(b.Failure.Pods, a.Failure.Pods), cmp.Compare(a.Cell, b.Cell), cmp.Compare(a.Line, b.Line))
+		return cmp.Or(
+			cmp.Compare(b.final.Len(), a.final.Len()), cmp.Compare(b.Failure.Pods, a.Failure.Pods), cmp.Compare(a.Cell, b.Cell),
+			cmp.Compare(a.Line, b.Line),
+		)
 	})
 	for i, g := range all {
 		if i >= maxGroups {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/jobd/jobd/api/picture"
-	"github.com/jobd/jobd/heap"
+	"github.com/jobd/jobd/internal/heap"
 )
 
 const (

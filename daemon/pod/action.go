@@ -24,8 +24,15 @@ const (
 	TearDown Kind = "TearDown"
 	// Refresh brings what was set up for the pod up to date: the files of ConfigMaps, Secrets and tokens.
 	Refresh Kind = "Refresh"
-	// Resize gives the running containers the resources of the pod, but for those that are restarted for that.
+	// Resize gives the running containers the resources that the pod has now, except for those that have to be restarted
+	// for it.
 	Resize Kind = "Resize"
+	// SendSignal sends Signal to the first processes of the containers that Signals returns for Due, once.
+	SendSignal Kind = "SendSignal"
+	// Pause freezes the containers of the pod, also one whose launch was queued before, and stops their probes.
+	Pause Kind = "Pause"
+	// Continue lets them go on.
+	Continue Kind = "Continue"
 	// Measure finds out whether the pod takes more than it may, or keeps more once it has ended.
 	Measure Kind = "Measure"
 )
@@ -39,6 +46,8 @@ type Action struct {
 	Signal syscall.Signal
 	// Grace is how long the preStop hook of a RunPreStop or Stop may take; 0 is that none is run.
 	Grace time.Duration
+	// Due is when a SendSignal was due.
+	Due time.Time
 	// Ends says that the whole pod ends: its liveness and startup probes stop, while its readiness probes go on.
 	Ends bool
 }
@@ -50,6 +59,8 @@ type Action struct {
 type Issued struct {
 	open     *unsettled // nil: the zero value; see look and change
 	tornDown bool
+	// pause says that the pod is to be paused.
+	pause bool
 	// filesDropped says that the files of the pod are not kept any longer after its end.
 	filesDropped bool
 }
@@ -60,6 +71,8 @@ type unsettled struct {
 	containers []issued
 	resize     *resizing  // nil: the zero value
 	end        *issuedEnd // nil unless the pod is to end
+	signal     *signaling // nil: the zero value
+	pausing    *pausing   // nil: the zero value
 }
 
 // settled is what is under way in most pods. It is never written.
@@ -119,6 +132,14 @@ func (i *Issued) Record(actions []Action, now time.Time) {
 			i.resizing().underWay = true
 			continue
 		}
+		if a.Kind == Pause || a.Kind == Continue {
+			*i.pausing() = pausing{asked: a.Kind}
+			continue
+		}
+		if a.Kind == SendSignal {
+			i.signaling().asked = true
+			continue
+		}
 		c := i.of(a.Container)
 		switch {
 		case a.Kind == Launch:
@@ -155,7 +176,7 @@ func (i *Issued) of(name string) *issued {
 	return &open.containers[len(open.containers)-1]
 }
 
-// started forgets the launch of a main container, of which the pod's status now says all that is left to know.
+// started forgets the launch of a main container: the pod's status now says everything about it.
 func (i *Issued) started(name string) {
 	if i.open == nil {
 		return
@@ -163,7 +184,7 @@ func (i *Issued) started(name string) {
 	i.open.containers = slices.DeleteFunc(i.open.containers, func(c issued) bool {
 		return c == issued{name: name, launched: c.launched}
 	})
-	if len(i.open.containers) == 0 && i.open.resize == nil && i.open.end == nil {
+	if len(i.open.containers) == 0 && i.open.resize == nil && i.open.end == nil && i.open.signal == nil && i.open.pausing == nil {
 		i.open = nil
 	}
 }

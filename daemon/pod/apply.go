@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime"
 )
@@ -30,8 +31,9 @@ type folder struct {
 
 // Apply brings the status of a pod up to date in place: it folds in the observations and whatever follows from the time
 // alone (back-offs, deadline, deletion). It is to be called once the pod is bound to the node (whoever binds it sets
-// spec.nodeName, status.hostIP and its PodScheduled condition), when there are observations, when the pod is being deleted, and at the time that
-// Next asked for. Observations of other pods, of older attempts, and those that were folded in before change nothing.
+// spec.nodeName, status.hostIP and its PodScheduled condition), when there are observations, when the pod is being deleted,
+// and at the time that Next asked for. Observations of other pods, of older attempts, and those that were folded in before
+// change nothing.
 //
 // Failed launches are recorded in issued, for the back-off.
 func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time.Time) Result {
@@ -40,16 +42,18 @@ func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time
 		f.endUnbound()
 		return Result{f.changed, f.events}
 	}
-	if !Terminal(pod) {
+	if !podspec.Ended(pod) {
 		f.begin()
 		f.admit()
 	}
 	for _, o := range observations {
 		if o.UID == pod.UID {
+			o.Message, o.Status.StartError = conditions.Brief(o.Message), conditions.Brief(o.Status.StartError)
 			f.fold(o)
 		}
 	}
-	if !Terminal(pod) {
+	if !podspec.Ended(pod) {
+		f.signal()
 		f.derive()
 	}
 	if isResized(pod) {
@@ -60,7 +64,7 @@ func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time
 
 // endUnbound fails a pod that is deleted before it was bound to the node.
 func (f *folder) endUnbound() {
-	if f.pod.DeletionTimestamp != nil && !Terminal(f.pod) {
+	if f.pod.DeletionTimestamp != nil && !podspec.Ended(f.pod) {
 		f.pod.Status.Phase = corev1.PodFailed
 		f.changed = true
 	}
@@ -127,51 +131,52 @@ func newStatuses(specs []corev1.Container, old []corev1.ContainerStatus, reason 
 	return statuses
 }
 
+// fold folds in one observation: what is about the pod at any time, then what matters as long as it has not ended, and then
+// what is about one of its containers.
 func (f *folder) fold(o Observation) {
-	if o.What == TornDown {
-		if Terminal(f.pod) {
+	switch o.What {
+	case TornDown:
+		if podspec.Ended(f.pod) {
 			f.sandbox(false)
 		}
 		return
-	}
-	if o.What == FilesDropped {
+	case FilesDropped:
 		f.issued.DropFiles()
 		return
-	}
-	if o.What == Stuck || o.What == Doubted {
+	case Stuck, Doubted:
 		f.warnOnce(o)
 		return
 	}
-	if Terminal(f.pod) {
+	if podspec.Ended(f.pod) {
 		if o.What == Evicted {
 			f.dropFiles(o.Message)
 		}
 		return
 	}
-	if o.What == Evicted {
+	switch o.What {
+	case Evicted:
 		f.evict(o.Message)
-		return
-	}
-	if o.What == Preempted {
+	case Preempted:
 		f.preempt()
-		return
-	}
-	if o.What == Rejected {
+	case Rejected:
 		f.reject(o)
-		return
-	}
-	if o.What == SetUp {
+	case SetUp:
 		f.setUp(o)
-		return
-	}
-	if o.What == SandboxLost {
+	case SandboxLost:
 		f.sandboxLost()
-		return
-	}
-	if o.What == Resized {
+	case Resized:
 		f.resized(o)
-		return
+	case Paused, Continued:
+		f.paused(o)
+	case SignalSent:
+		f.signalSent(o)
+	default:
+		f.foldContainer(o)
 	}
+}
+
+// foldContainer folds in an observation of an attempt that can have been asked for.
+func (f *folder) foldContainer(o Observation) {
 	c := find(f.pod, o.Container)
 	if c.spec == nil || !f.mayBe(c, o.Attempt) {
 		return
@@ -244,6 +249,7 @@ func (f *folder) started(c container, o Observation) {
 // run records the start of an attempt.
 func (f *folder) run(c container, o Observation) {
 	f.sandbox(true)
+	f.issued.startedWhilePaused()
 	c.keepLast()
 	c.begin(f.pod, o)
 	if r := f.issued.look().resize; r != nil {
@@ -401,6 +407,7 @@ func (f *folder) derive() {
 	end, stopping := stopping(pod, f.now)
 	if stopping {
 		f.issued.ending(end, f.now)
+		f.goOn("PodEnds")
 	}
 	next := phase(pod, stopping)
 	switch {
@@ -419,7 +426,9 @@ func (f *folder) derive() {
 			f.normal(container{}, reasonDeadlineExceeded, messageDeadlineExceeded)
 		}
 	case stopping:
-		f.killing()
+		if !f.now.Before(end.begin) {
+			f.killing()
+		}
 		if next == corev1.PodSucceeded || next == corev1.PodFailed {
 			next = lingering(pod)
 		}
@@ -455,6 +464,9 @@ func (f *folder) derive() {
 	if pod.Status.Phase != next {
 		pod.Status.Phase = next
 		f.changed = true
+	}
+	if podspec.Ended(pod) && IsPaused(pod) { // a process that is frozen may be killed
+		f.goOn("PodEnds")
 	}
 	if pod.Status.ObservedGeneration != pod.Generation {
 		pod.Status.ObservedGeneration = pod.Generation

@@ -1,6 +1,8 @@
 package pod
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,22 +61,36 @@ func workload(pod *corev1.Pod, fn func(container) bool) {
 
 // find returns the container of that name. Its spec is nil if there is none.
 func find(pod *corev1.Pod, name string) (found container) {
-	containers(pod, func(c container) bool {
-		if c.spec.Name != name {
-			return true
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == name {
+			return initContainer(pod, i)
 		}
-		found = c
-		return false
+	}
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return mainContainer(pod, i)
+		}
+	}
+	ephemeralContainers(pod, func(c container) bool {
+		if c.spec.Name == name {
+			found = c
+		}
+		return found.spec == nil
 	})
 	return found
 }
 
-// statusOf returns the status of that name, nil if there is none. It is nearly always found at the index guess.
+// statusOf returns the status of that name, nil if there is none. Those of init containers are in the order of the spec, so that it
+// is at the index guess; those of the others are in the order of their names.
 func statusOf(statuses []corev1.ContainerStatus, name string, guess int) *corev1.ContainerStatus {
 	if guess < len(statuses) && statuses[guess].Name == name {
 		return &statuses[guess]
 	}
-	for i := range statuses {
+	i, ok := slices.BinarySearchFunc(statuses, name, func(s corev1.ContainerStatus, name string) int { return strings.Compare(s.Name, name) })
+	if ok {
+		return &statuses[i]
+	}
+	for i := range statuses { // as a client has written them
 		if statuses[i].Name == name {
 			return &statuses[i]
 		}

@@ -5,15 +5,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// deadline returns when spec.activeDeadlineSeconds is over, counted from the pod's start on the node.
+// Deadline returns when spec.activeDeadlineSeconds ends a pod as it stands; false if nothing is known to.
+func Deadline(pod *corev1.Pod) (time.Time, bool) { return deadline(pod) }
+
+// deadline returns when spec.activeDeadlineSeconds is over, counted from the pod's start on the node without the time for which it
+// was paused. While it is paused, it has none.
 func deadline(pod *corev1.Pod) (time.Time, bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
 		return time.Time{}, false
 	}
-	return pod.Status.StartTime.Add(podspec.Seconds(*pod.Spec.ActiveDeadlineSeconds)), true
+	if IsPaused(pod) {
+		return time.Time{}, false
+	}
+	return pod.Status.StartTime.Add(podspec.Seconds(*pod.Spec.ActiveDeadlineSeconds)).Add(core.PausedFor(pod)), true
 }
 
 func deadlineStop(pod *corev1.Pod, now time.Time) (stop, bool) {

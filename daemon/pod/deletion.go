@@ -11,6 +11,8 @@ import (
 // stop is how a pod is to end: since when, and how long its containers have.
 type stop struct {
 	since time.Time
+	// begin is until when what runs is left alone after its signal (putOff); zero if it is not.
+	begin time.Time
 	kill  time.Time // the latest time of SIGKILL, if it is not known when SIGTERM was sent
 	grace time.Duration
 }
@@ -42,7 +44,11 @@ func deletion(pod *corev1.Pod) (stop, bool) {
 		grace = podspec.Seconds(*g)
 	}
 	at := pod.DeletionTimestamp.Time
-	return stop{since: at.Add(-grace), kill: at, grace: grace}, true
+	s := stop{since: at.Add(-grace), kill: at, grace: grace}
+	if wait := putOff(pod); wait > 0 {
+		s.begin, s.grace = s.since.Add(wait), grace-wait
+	}
+	return s, true
 }
 
 // killing records events for the containers that are to be stopped, whose turn for a signal may come later.

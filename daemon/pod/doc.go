@@ -5,6 +5,6 @@
 // while the daemon was down.
 //
 // Nothing here does I/O, so that it can run inside a store transaction and be tested in virtual time. Apply writes only
-// the status it was given. All state is in the stored pod: after a restart of the daemon Next asks for the same again.
+// the status it was given, and core.PausedForAnnotation. All state is in the stored pod: after a restart of the daemon Next asks for the same again.
 // Package worker takes the actions.
 package pod

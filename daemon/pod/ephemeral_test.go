@@ -97,11 +97,11 @@ func TestEphemeralContainers(t *testing.T) {
 			l.look("e")
 			l.turn()
 			l.turn(l.started("e", 0))
-			l.want(l.turn(l.exited("c", 0, 0)), "terminated e/0")
+			l.want(l.turn(l.exited("c", 0, 0)), "SIGTERM e/0")
 			l.saw(1, "Killing", "Stopping container e")
 			l.phase(corev1.PodRunning)
 			l.wait(5 * time.Second)
-			l.want(l.turn(), "killed e/0")
+			l.want(l.turn(), "SIGKILL e/0")
 			l.want(l.turn(l.exited("e", 0, 137)), "TearDown")
 			l.phase(corev1.PodSucceeded)
 		},
@@ -146,7 +146,7 @@ func TestEphemeralContainers(t *testing.T) {
 			l.look("e")
 			l.turn()
 			l.turn(l.started("e", 0))
-			l.want(l.turn(l.exited("c", 0, 0)), "killed s/0", "killed e/0")
+			l.want(l.turn(l.exited("c", 0, 0)), "SIGKILL s/0", "SIGKILL e/0")
 		},
 		"one that comes to a pod that has ended is not started": func(t *testing.T) {
 			l := running(t, never, "c")

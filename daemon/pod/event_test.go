@@ -2,9 +2,12 @@ package pod
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
 )
 
 func TestWhatContainersReportTogetherIsOneEvent(t *testing.T) {
@@ -19,5 +22,29 @@ func TestWhatContainersReportTogetherIsOneEvent(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("events are %+v", got)
+	}
+}
+
+func TestMessagesOfStatesAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, o := range []Observation{
+		{What: StartFailed, Container: "a", Reason: InvalidImageName, Message: long},
+		{What: StartFailed, Container: "a", Reason: ErrImagePull, Message: long},
+		{What: SetUpFailed, Container: "a", Reason: "FailedMount", Message: long},
+		{What: Exited, Container: "a", Status: runtime.Status{StartError: long}},
+		{What: Rejected, Reason: "SysctlForbidden", Message: long},
+		{What: Evicted, Message: long},
+	} {
+		pod, issued := newPod(corev1.RestartPolicyNever, "a"), Issued{}
+		o.UID = pod.UID
+		Apply(pod, &issued, nil, epoch)
+		Next(pod, &issued, epoch)
+		result := Apply(pod, &issued, []Observation{o}, epoch)
+		if !result.Changed && len(result.Events) == 0 {
+			t.Errorf("%v %s changes nothing", o.What, o.Reason)
+		}
+		if size := pod.Status.Size(); size > 8<<10 {
+			t.Errorf("%v %s: a status of %d bytes", o.What, o.Reason, size)
+		}
 	}
 }

@@ -7,12 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // GiveUp makes a pod one that has failed and of which nothing is left on the host, whatever is known of it. The caller has
 // it torn down.
 func GiveUp(pod *corev1.Pod, now time.Time) {
-	if !Terminal(pod) {
+	if !podspec.Ended(pod) {
 		pod.Status.Phase = corev1.PodFailed
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{

@@ -51,6 +51,9 @@ func (i *Issued) cut() time.Time {
 
 // endPod ends what runs or is being launched of a pod that is to end.
 func (p *planner) endPod(s stop) {
+	if p.waits(s) {
+		return
+	}
 	if cut := p.issued.cut(); !cut.IsZero() && s.grace > 0 {
 		s.kill = cut.Add(max(s.grace, minimumGrace)) // counts from when it was said, not from the beginning
 	}

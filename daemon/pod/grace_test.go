@@ -29,14 +29,14 @@ func TestGracePeriods(t *testing.T) {
 	for name, test := range map[string]func(l *life){
 		"a hook that takes all of the time leaves the container two seconds": func(l *life) {
 			l.delete(10 * time.Second)
-			l.want(l.turn(), "terminated hook/0", "terminated plain/0")
+			l.want(l.turn(), "SIGTERM hook/0", "SIGTERM plain/0")
 			l.wakeIn(10 * time.Second)
 			l.wait(10 * time.Second)
-			l.want(l.turn(), "killed plain/0")
+			l.want(l.turn(), "SIGKILL plain/0")
 			l.want(l.turn(l.hookDone("hook")))
 			l.wakeIn(minimumGrace)
 			l.wait(minimumGrace)
-			l.want(l.turn(), "killed hook/0")
+			l.want(l.turn(), "SIGKILL hook/0")
 		},
 		"the time of a hook counts": func(l *life) {
 			l.delete(10 * time.Second)
@@ -44,7 +44,7 @@ func TestGracePeriods(t *testing.T) {
 			l.wait(3 * time.Second)
 			l.want(l.turn(l.hookDone("hook")))
 			l.wait(7 * time.Second)
-			l.want(l.turn(), "killed hook/0", "killed plain/0")
+			l.want(l.turn(), "SIGKILL hook/0", "SIGKILL plain/0")
 		},
 		"a hook that ends late leaves two seconds": func(l *life) {
 			l.delete(10 * time.Second)
@@ -52,14 +52,14 @@ func TestGracePeriods(t *testing.T) {
 			l.wait(9 * time.Second)
 			l.want(l.turn(l.hookDone("hook")))
 			l.wait(time.Second)
-			l.want(l.turn(), "killed plain/0")
+			l.want(l.turn(), "SIGKILL plain/0")
 			l.wakeIn(time.Second)
 			l.wait(time.Second)
-			l.want(l.turn(), "killed hook/0")
+			l.want(l.turn(), "SIGKILL hook/0")
 		},
 		"no time is no hook": func(l *life) {
 			l.delete(0)
-			l.want(l.turn(), "killed hook/0", "killed plain/0")
+			l.want(l.turn(), "SIGKILL hook/0", "SIGKILL plain/0")
 		},
 		"a shorter time counts from when it is asked for, and ends the hook": func(l *life) {
 			l.delete(100 * time.Second)
@@ -70,30 +70,30 @@ func TestGracePeriods(t *testing.T) {
 			at, second := *l.pod.DeletionTimestamp, int64(5)
 			at.Time = began.Add(5 * time.Second)
 			l.pod.DeletionTimestamp, l.pod.DeletionGracePeriodSeconds = &at, &second
-			l.want(l.turn(), "terminated hook/0", "terminated plain/0")
+			l.want(l.turn(), "SIGTERM hook/0", "SIGTERM plain/0")
 			l.want(l.turn(l.hookDone("hook")))
 			l.wait(5*time.Second - 1)
 			l.want(l.turn())
 			l.wait(1)
-			l.want(l.turn(), "killed hook/0", "killed plain/0")
+			l.want(l.turn(), "SIGKILL hook/0", "SIGKILL plain/0")
 		},
 		"one second, asked for later, is two": func(l *life) {
 			l.delete(100 * time.Second)
 			l.turn()
 			l.wait(30 * time.Second)
 			l.delete(time.Second)
-			l.want(l.turn(), "terminated hook/0", "terminated plain/0")
+			l.want(l.turn(), "SIGTERM hook/0", "SIGTERM plain/0")
 			l.wait(time.Second)
 			l.want(l.turn())
 			l.wait(time.Second)
-			l.want(l.turn(), "killed hook/0", "killed plain/0")
+			l.want(l.turn(), "SIGKILL hook/0", "SIGKILL plain/0")
 		},
 		"none, asked for later, is none": func(l *life) {
 			l.delete(100 * time.Second)
 			l.turn()
 			l.wait(30 * time.Second)
 			l.delete(0)
-			l.want(l.turn(), "killed hook/0", "killed plain/0")
+			l.want(l.turn(), "SIGKILL hook/0", "SIGKILL plain/0")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestEachEndHasItsGrace(t *testing.T) {
 				l.turn()
 				l.turn(l.started("hook", 0), l.started("plain", 0))
 				l.wait(fraction)
-				l.want(tc.end(l), "terminated hook/0", "terminated plain/0")
+				l.want(tc.end(l), "SIGTERM hook/0", "SIGTERM plain/0")
 				if took := l.untilKilled(); took["plain"] != tc.grace || took["hook"] != tc.hooks+minimumGrace {
 					t.Errorf("%v, want %s and, after a hook, %s", took, tc.grace, tc.hooks+minimumGrace)
 				}
@@ -159,16 +159,16 @@ func TestAGracePeriodGoesOnAfterARestart(t *testing.T) {
 		want string
 		left time.Duration
 	}{
-		"soon":                 {5 * time.Second, "terminated plain/0", 26 * time.Second},
-		"shortly before":       {30*time.Second - 1, "terminated plain/0", minimumGrace},
-		"after the whole time": {30 * time.Second, "killed plain/0", 0},
+		"soon":                 {5 * time.Second, "SIGTERM plain/0", 26 * time.Second},
+		"shortly before":       {30*time.Second - 1, "SIGTERM plain/0", minimumGrace},
+		"after the whole time": {30 * time.Second, "SIGKILL plain/0", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t, newPod(corev1.RestartPolicyNever, "plain"))
 			l.turn()
 			l.turn(l.started("plain", 0))
 			l.delete(30 * time.Second)
-			l.want(l.turn(), "terminated plain/0")
+			l.want(l.turn(), "SIGTERM plain/0")
 			l.wait(tc.down)
 			l.issued = Issued{}
 			l.issued.Resume(l.pod, l.now)
@@ -190,7 +190,7 @@ func (l *life) untilKilled() map[string]time.Duration {
 	for !l.wake.IsZero() && len(took) < len(l.pod.Spec.Containers) {
 		l.now = l.wake
 		for _, did := range l.turn() {
-			if name, killed := strings.CutPrefix(did, "killed "); killed {
+			if name, killed := strings.CutPrefix(did, "SIGKILL "); killed {
 				took[strings.TrimSuffix(name, "/0")] = l.now.Sub(began)
 			}
 		}
@@ -203,28 +203,28 @@ func TestHooksOfSidecars(t *testing.T) {
 	for name, test := range map[string]func(l *life){
 		"the hook is over before the turn": func(l *life) {
 			l.want(l.turn(l.hookDone("hook")))
-			l.want(l.turn(l.exited("main", 0, 0)), "terminated hook/0")
+			l.want(l.turn(l.exited("main", 0, 0)), "SIGTERM hook/0")
 		},
 		"the turn comes while the hook runs": func(l *life) {
 			l.want(l.turn(l.exited("main", 0, 0)))
-			l.want(l.turn(l.hookDone("hook")), "terminated hook/0")
+			l.want(l.turn(l.hookDone("hook")), "SIGTERM hook/0")
 			l.wait(10 * time.Second)
-			l.want(l.turn(), "killed hook/0")
+			l.want(l.turn(), "SIGKILL hook/0")
 		},
 		"the hook takes all of the time": func(l *life) {
 			l.turn(l.exited("main", 0, 0))
 			l.wait(10 * time.Second)
-			l.want(l.turn(l.hookDone("hook")), "terminated hook/0")
+			l.want(l.turn(l.hookDone("hook")), "SIGTERM hook/0")
 			l.wait(minimumGrace)
-			l.want(l.turn(), "killed hook/0")
+			l.want(l.turn(), "SIGKILL hook/0")
 		},
 		"a shorter time ends the hook": func(l *life) {
 			l.turn(l.exited("main", 0, 0))
 			l.wait(time.Second)
 			l.delete(time.Second)
-			l.want(l.turn(), "terminated hook/0")
+			l.want(l.turn(), "SIGTERM hook/0")
 			l.wait(minimumGrace)
-			l.want(l.turn(), "killed hook/0")
+			l.want(l.turn(), "SIGKILL hook/0")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestHooksOfSidecars(t *testing.T) {
 			l.turn(l.started("hook", 0))
 			l.turn(l.started("main", 0))
 			l.delete(10 * time.Second)
-			l.want(l.turn(), "hook hook/0", "terminated main/0")
+			l.want(l.turn(), "hook hook/0", "SIGTERM main/0")
 			l.saw(1, "Killing", "Stopping container hook")
 			l.saw(1, "Killing", "Stopping container main")
 			l.want(l.turn())

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -47,7 +48,7 @@ func newLife(t *testing.T, pod *corev1.Pod) *life {
 	return &life{t: t, pod: pod, now: epoch}
 }
 
-// turn is one turn of the loop: it returns what is asked of the worker, as "Launch c/0" or "terminated c/0".
+// turn is one turn of the loop: it returns what is asked of the worker, as "Launch c/0" or "SIGTERM c/0".
 func (l *life) turn(observations ...Observation) []string {
 	l.t.Helper()
 	for i := range observations {
@@ -80,7 +81,7 @@ func describe(a Action) string {
 	case Launch:
 		return fmt.Sprintf("Launch %s/%d", a.Container, a.Attempt)
 	case Stop:
-		return fmt.Sprintf("%s %s/%d", a.Signal, a.Container, a.Attempt)
+		return fmt.Sprintf("%s %s/%d", unix.SignalName(a.Signal), a.Container, a.Attempt)
 	case RunPreStop:
 		return fmt.Sprintf("hook %s/%d", a.Container, a.Attempt)
 	}

@@ -30,7 +30,7 @@ func next(p *planner) (actions []Action, wake time.Time) {
 	if !podspec.Bound(pod) || !begun(pod) {
 		return nil, time.Time{}
 	}
-	if Terminal(pod) {
+	if podspec.Ended(pod) {
 		if !tornDown(pod) && !issued.tornDown {
 			if until := filesKeptUntil(pod, issued); now.Before(until) {
 				return nil, until
@@ -39,6 +39,7 @@ func next(p *planner) (actions []Action, wake time.Time) {
 		}
 		return p.actions, time.Time{}
 	}
+	p.signal()
 	if s, ok := stopping(pod, now); ok {
 		p.endPod(s)
 		return p.actions, p.wake
@@ -50,6 +51,9 @@ func next(p *planner) (actions []Action, wake time.Time) {
 	}
 	if at, ok := deadline(pod); ok {
 		p.at(at)
+	}
+	if p.pause() {
+		return p.actions, p.wake
 	}
 	if again {
 		p.stop(stop{})

@@ -45,13 +45,19 @@ const (
 	Preempted What = "Preempted"
 	// Rejected: this machine does not take the pod, and so this launch has failed. Reason and Message say why.
 	Rejected What = "Rejected"
-	// Stuck: a step of what is done for the pod does not come to its end, or fails again and again. Reason and Message say which, for people.
+	// Stuck: a step of what is done for the pod does not come to its end, or fails again and again. Reason and Message say
+	// which, for people.
 	Stuck What = "Stuck"
 	// Doubted: something was set up for a container, and not as its pod asks for it. Reason and Message are those of the
 	// event that says so.
 	Doubted What = "Doubted"
 	// Resized: a Resize was carried out, or, without OK, was not: Message says why.
 	Resized What = "Resized"
+	// Paused and Continued: a Pause or Continue was carried out or, without OK, was not: Message says why.
+	Paused    What = "Paused"
+	Continued What = "Continued"
+	// SignalSent: a SendSignal was carried out or, without OK, was not: Message says why.
+	SignalSent What = "SignalSent"
 	// FilesDropped: the files of a pod that has ended are not kept any longer, for want of disk.
 	FilesDropped What = "FilesDropped"
 	// TornDown: everything that was set up for the pod is gone from the host; its logs stay.
@@ -79,7 +85,7 @@ type Observation struct {
 	Status          runtime.Status // Started, Exited
 	IPs             []string       // SetUp
 	Check           Check          // Checked
-	OK, Verdict     bool           // Checked; Resized has OK too
+	OK, Verdict     bool           // Checked; Resized, SignalSent, Paused and Continued have OK too
 	Unanswered      bool           // Checked: the check could not be made, so it is neither a success nor a failure
 
 	// Resized is what a Resize has changed, nil if it failed.

@@ -6,15 +6,10 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// Terminal reports whether the pod has ended: nothing changes its phase any more.
-func Terminal(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // Done reports whether nothing of the pod is left on the host, and nothing will be put there any more: its object may
 // be removed once it has no finalizers.
 func Done(pod *corev1.Pod) bool {
-	return !podspec.Bound(pod) || Terminal(pod) && tornDown(pod)
+	return !podspec.Bound(pod) || podspec.Ended(pod) && tornDown(pod)
 }
 
 // phase returns the phase that follows from the containers' states. With stopping no container will be started any

@@ -57,7 +57,8 @@ func (f *folder) checked(c container, o Observation) {
 	isHook := o.Check == PostStart || o.Check == PreStop
 	switch {
 	case failed && isHook:
-		f.warning(c, "Failed"+string(o.Check)+"Hook", string(o.Check)+"Hook failed")
+		// A kubelet's event ends before the colon, and leaves open why (kubernetes/kubernetes#130438).
+		f.warning(c, "Failed"+string(o.Check)+"Hook", string(o.Check)+"Hook failed: "+o.Message)
 	case o.Unanswered:
 		f.warning(c, "Unhealthy", string(o.Check)+" probe errored and resulted in unknown state: "+o.Message)
 	case failed:

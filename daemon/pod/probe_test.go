@@ -35,11 +35,21 @@ func TestChecks(t *testing.T) {
 		}, []Observation{answered(PostStart, 0, true, true)}, true, true, nil},
 		{"a readiness probe counts only after the start", probed, []Observation{answered(Readiness, 0, true, true)}, false, false, nil},
 		{"started and ready", probed, []Observation{answered(Startup, 0, true, true), answered(Readiness, 0, true, true)}, true, true, nil},
-		{"not ready any more", probed, []Observation{answered(Startup, 0, true, true), answered(Readiness, 0, true, true), answered(Readiness, 0, false, true)}, true, false, nil},
-		{"a failure short of the threshold changes nothing", probed, []Observation{answered(Startup, 0, true, true), answered(Liveness, 0, false, false)}, true, false, nil},
-		{"it does not live", probed, []Observation{answered(Startup, 0, true, true), answered(Liveness, 0, false, true)}, true, false, []string{"terminated a/0"}},
-		{"it does not start", probed, []Observation{answered(Startup, 0, false, true)}, false, false, []string{"terminated a/0"}},
-		{"what is said of another attempt changes nothing", probed, []Observation{answered(Startup, 1, true, true), answered(Liveness, 1, false, true)}, false, false, nil},
+		{
+			"not ready any more", probed,
+			[]Observation{answered(Startup, 0, true, true), answered(Readiness, 0, true, true), answered(Readiness, 0, false, true)}, true,
+			false, nil,
+		},
+		{
+			"a failure short of the threshold changes nothing", probed,
+			[]Observation{answered(Startup, 0, true, true), answered(Liveness, 0, false, false)}, true, false, nil,
+		},
+		{"it does not live", probed, []Observation{answered(Startup, 0, true, true), answered(Liveness, 0, false, true)}, true, false, []string{"SIGTERM a/0"}},
+		{"it does not start", probed, []Observation{answered(Startup, 0, false, true)}, false, false, []string{"SIGTERM a/0"}},
+		{
+			"what is said of another attempt changes nothing", probed,
+			[]Observation{answered(Startup, 1, true, true), answered(Liveness, 1, false, true)}, false, false, nil,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := newPod(corev1.RestartPolicyOnFailure, "a")
@@ -64,14 +74,14 @@ func TestUnhealthyContainerIsKilledAfterItsGraceAndStartedAgain(t *testing.T) {
 	l := newLife(t, pod)
 	l.turn()
 	l.turn(Observation{What: Started, Container: "a"})
-	l.want(l.turn(answered(Liveness, 0, false, true)), "terminated a/0")
+	l.want(l.turn(answered(Liveness, 0, false, true)), "SIGTERM a/0")
 	l.wakeIn(3 * time.Second)
 	l.want(l.turn(answered(Liveness, 0, false, true)))
 	l.wait(3 * time.Second)
-	l.want(l.turn(), "killed a/0")
+	l.want(l.turn(), "SIGKILL a/0")
 	l.want(l.turn(Observation{What: Exited, Container: "a", Status: runtime.Status{ExitCode: 137, FinishedAt: l.now}}), "Launch a/1")
 	l.turn(Observation{What: Started, Container: "a", Attempt: 1})
-	l.want(l.turn(answered(Liveness, 1, false, true)), "terminated a/1")
+	l.want(l.turn(answered(Liveness, 1, false, true)), "SIGTERM a/1")
 }
 
 func TestEventsOfChecks(t *testing.T) {
@@ -84,8 +94,8 @@ func TestEventsOfChecks(t *testing.T) {
 		{Readiness, false, false, "refused", "Unhealthy", "Readiness probe failed: refused"},
 		{Liveness, false, true, "no such program", "Unhealthy", "Liveness probe errored and resulted in unknown state: no such program"},
 		{Startup, true, false, "Probe terminated redirects", "ProbeWarning", "Startup probe warning: Probe terminated redirects"},
-		{PreStop, false, false, "refused", "FailedPreStopHook", "PreStopHook failed"},
-		{PostStart, false, false, "refused", "FailedPostStartHook", "PostStartHook failed"},
+		{PreStop, false, false, "refused", "FailedPreStopHook", "PreStopHook failed: refused"},
+		{PostStart, false, false, "refused", "FailedPostStartHook", "PostStartHook failed: refused"},
 		{PreStop, true, false, "retry succeeded", "LifecycleHTTPFallback", "retry succeeded"},
 	} {
 		l := newLife(t, newPod(corev1.RestartPolicyAlways, "a"))

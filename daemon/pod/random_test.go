@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -53,7 +54,7 @@ func (w *world) loop(n int) {
 
 // check checks that what must never happen has not.
 func (w *world) check(before *corev1.Pod) {
-	if Terminal(before) && before.Status.Phase != w.pod.Status.Phase {
+	if podspec.Ended(before) && before.Status.Phase != w.pod.Status.Phase {
 		w.t.Fatalf("phase went from %s to %s", before.Status.Phase, w.pod.Status.Phase)
 	}
 	if before.Status.Phase == corev1.PodRunning && w.pod.Status.Phase == corev1.PodPending {
@@ -81,7 +82,7 @@ func (w *world) check(before *corev1.Pod) {
 			w.t.Fatalf("%s was started %d times", id, n)
 		}
 	}
-	if Terminal(w.pod) {
+	if podspec.Ended(w.pod) {
 		for _, s := range w.held {
 			if s.State == runtime.Running {
 				w.t.Fatalf("the pod is %s and %s runs", w.pod.Status.Phase, s.ID)
@@ -137,7 +138,8 @@ func (w *world) work(a Action) {
 			return
 		default:
 			delete(w.held, w.id(a.Container, a.Attempt-1))
-			s := &runtime.Status{ID: id, Name: a.Container, Attempt: a.Attempt, State: runtime.Running, StartedAt: w.now, Image: find(w.pod, a.Container).spec.Image}
+			s := &runtime.Status{ID: id, Name: a.Container, Attempt: a.Attempt, State: runtime.Running, StartedAt: w.now,
+				Image: find(w.pod, a.Container).spec.Image}
 			w.started[id]++
 			w.held[id] = s
 			w.report(*s)
@@ -178,7 +180,7 @@ func (w *world) restart(rebooted bool) {
 			}
 		}
 	}
-	if !Terminal(w.pod) {
+	if !podspec.Ended(w.pod) {
 		var list []runtime.Status
 		for _, s := range w.held {
 			list = append(list, *s)
@@ -307,7 +309,8 @@ func (w *world) finish() {
 				continue
 			}
 			if c := find(w.pod, s.Name); c.sidecar() && isFalse(c.status.Started) {
-				w.seen = append(w.seen, Observation{UID: w.pod.UID, What: Checked, Container: s.Name, Attempt: s.Attempt, At: w.now, Check: Startup, OK: true, Verdict: true})
+				w.seen = append(w.seen, Observation{UID: w.pod.UID, What: Checked, Container: s.Name, Attempt: s.Attempt, At: w.now,
+					Check: Startup, OK: true, Verdict: true})
 			} else {
 				w.end(s, 0)
 			}
@@ -392,7 +395,8 @@ func drawHistory(t *rapid.T, pod *corev1.Pod) (list []Observation) {
 		var may []Observation
 		containers(pod, func(c container) bool {
 			if c.running() {
-				o := Observation{Container: c.spec.Name, Attempt: int(c.status.RestartCount), Status: runtime.Status{StartedAt: c.status.State.Running.StartedAt.Time}}
+				o := Observation{Container: c.spec.Name, Attempt: int(c.status.RestartCount),
+					Status: runtime.Status{StartedAt: c.status.State.Running.StartedAt.Time}}
 				for _, o.What = range []What{Exited, Lost} {
 					may = append(may, o)
 				}

@@ -32,12 +32,12 @@ func TestAnotherImage(t *testing.T) {
 		"the container is restarted, even with Never": func(t *testing.T) {
 			l := running(t, never, "c")
 			l.pod.Spec.Containers[0].Image = "other"
-			l.want(l.turn(), "terminated c/0")
+			l.want(l.turn(), "SIGTERM c/0")
 			l.saw(1, "Killing", changed)
 			l.want(l.turn())
 			l.saw(1, "Killing", changed)
 			l.wait(5 * time.Second)
-			l.want(l.turn(), "killed c/0")
+			l.want(l.turn(), "SIGKILL c/0")
 			l.want(l.turn(l.exited("c", 0, 137)), "Launch c/1")
 			l.state("c", "ContainerCreating/1")
 			l.phase(corev1.PodRunning)
@@ -57,7 +57,7 @@ func TestAnotherImage(t *testing.T) {
 		"an end that was not seen before the daemon was killed starts it again": func(t *testing.T) {
 			l := running(t, never, "c")
 			l.pod.Spec.Containers[0].Image = "other"
-			l.want(l.turn(), "terminated c/0")
+			l.want(l.turn(), "SIGTERM c/0")
 			l.issued = Issued{}
 			held := []runtime.Status{{ID: runtime.ContainerID("u", "c", 0), State: runtime.Exited, ExitCode: 143, FinishedAt: l.now}}
 			l.want(l.turn(Recover(l.pod, held, false, l.now)...), "Launch c/1")
@@ -69,7 +69,7 @@ func TestAnotherImage(t *testing.T) {
 			l.pod.Spec.TerminationGracePeriodSeconds = seconds64(5)
 			l.turn()
 			l.pod.Spec.Containers[0].Image = "other"
-			l.want(l.turn(l.started("c", 0)), "terminated c/0")
+			l.want(l.turn(l.started("c", 0)), "SIGTERM c/0")
 		},
 		"one that has ended by itself stays so": func(t *testing.T) {
 			l := newLife(t, newPod(never, "c", "d"))
@@ -107,7 +107,7 @@ func TestAnotherImage(t *testing.T) {
 		"a sidecar is restarted, and the pod stays initialized": func(t *testing.T) {
 			l := running(t, never, "side:s", "c")
 			l.pod.Spec.InitContainers[0].Image = "other"
-			l.want(l.turn(), "terminated s/0")
+			l.want(l.turn(), "SIGTERM s/0")
 			l.saw(1, "Killing", "Init container s definition changed")
 			l.want(l.turn(l.exited("s", 0, 0)), "Launch s/1")
 			l.condition(corev1.PodInitialized, "True")

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Resizing is what a Resize has changed.
@@ -105,7 +106,7 @@ func admitted(pod *corev1.Pod) bool {
 
 // WantsResize reports whether the node has to say whether it has room for the resources of the spec of a pod that it runs.
 func WantsResize(pod *corev1.Pod) bool {
-	if Terminal(pod) || !begun(pod) {
+	if podspec.Ended(pod) || !begun(pod) {
 		return false
 	}
 	if conditions.Find(pod.Status.Conditions, corev1.PodResizePending) != nil {
@@ -287,7 +288,7 @@ func (f *folder) resizeFailed(message string) {
 
 // finishResize ends a resize that was carried out. A pod that has ended shows none.
 func (f *folder) finishResize() {
-	if Terminal(f.pod) {
+	if podspec.Ended(f.pod) {
 		f.drop(corev1.PodResizePending)
 		f.drop(corev1.PodResizeInProgress)
 		return

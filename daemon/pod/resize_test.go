@@ -133,7 +133,7 @@ func TestResize(t *testing.T) {
 			}
 			l.pod.Spec.Containers[1].Resources = sized("3Gi")
 			l.ask("c", "2Gi", Verdict{})
-			l.want(l.turn(), "terminated c/0", "Resize")
+			l.want(l.turn(), "SIGTERM c/0", "Resize")
 			l.saw(1, "Killing", "Container c resize requires restart")
 			l.want(l.turn(l.resized()))
 			l.has("c", "1Gi", "2Gi")

@@ -76,7 +76,7 @@ func TestRestartOfAllContainers(t *testing.T) {
 	l.want(l.turn(), "Launch s/0")
 	begin(0)
 	l.wait(5 * time.Second)
-	l.want(l.turn(l.exited("a", 0, 42)), "killed s/0", "killed b/0")
+	l.want(l.turn(l.exited("a", 0, 42)), "SIGKILL s/0", "SIGKILL b/0")
 	l.condition(corev1.AllContainersRestarting, "True RestartAllContainersStarted")
 	l.phase(corev1.PodRunning)
 	l.want(l.turn(l.exited("s", 0, 137)))
@@ -95,7 +95,7 @@ func TestRestartOfAllContainers(t *testing.T) {
 	begin(1)
 
 	// Not at once for the second time.
-	l.want(l.turn(l.exited("a", 1, 42)), "killed s/1", "killed b/1")
+	l.want(l.turn(l.exited("a", 1, 42)), "SIGKILL s/1", "SIGKILL b/1")
 	l.want(l.turn(l.exited("s", 1, 137), l.exited("b", 1, 137)))
 	l.wakeIn(10 * time.Second)
 	l.wait(10 * time.Second)
@@ -122,7 +122,7 @@ func TestASidecarRestartsAllContainers(t *testing.T) {
 	l.want(l.turn(), "Launch i/0")
 	begin(0)
 	l.wait(30 * time.Second)
-	l.want(l.turn(l.exited("r", 0, 42)), "killed s/0", "killed a/0")
+	l.want(l.turn(l.exited("r", 0, 42)), "SIGKILL s/0", "SIGKILL a/0")
 	l.want(l.turn(l.exited("a", 0, 137)))
 	l.phase(corev1.PodRunning)
 	l.want(l.turn(l.exited("s", 0, 137)), "Launch i/1")
@@ -130,7 +130,7 @@ func TestASidecarRestartsAllContainers(t *testing.T) {
 	begin(1)
 
 	// The second time there is a back-off, in which nothing runs.
-	l.want(l.turn(l.exited("r", 1, 42)), "killed s/1", "killed a/1")
+	l.want(l.turn(l.exited("r", 1, 42)), "SIGKILL s/1", "SIGKILL a/1")
 	l.want(l.turn(l.exited("a", 1, 137), l.exited("s", 1, 137)))
 	l.wakeIn(10 * time.Second)
 	l.phase(corev1.PodRunning)
@@ -145,7 +145,7 @@ func TestASidecarThatIsToEndRestartsNothing(t *testing.T) {
 	l.turn()
 	l.turn(l.started("r", 0))
 	l.turn(l.started("a", 0))
-	l.want(l.turn(l.exited("a", 0, 0)), "killed r/0")
+	l.want(l.turn(l.exited("a", 0, 0)), "SIGKILL r/0")
 	l.want(l.turn(l.exited("r", 0, 143)), "TearDown")
 	l.phase(corev1.PodSucceeded)
 	l.condition(corev1.AllContainersRestarting, "False PodCompleted")
@@ -158,7 +158,7 @@ func TestADeletedPodDoesNotStartAnew(t *testing.T) {
 	l.turn(l.exited("a", 0, 42))
 	l.want(l.turn(l.exited("b", 0, 137)), "Launch a/1", "Launch b/1")
 	l.delete(0)
-	l.want(l.turn(), "killed a/1", "killed b/1")
+	l.want(l.turn(), "SIGKILL a/1", "SIGKILL b/1")
 	l.want(l.turn(Observation{What: Dropped, Container: "a", Attempt: 1}, Observation{What: Dropped, Container: "b", Attempt: 1}), "TearDown")
 	l.state("a", "Error:42/0")
 	l.state("b", "Error:137/0")

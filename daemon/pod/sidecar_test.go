@@ -27,8 +27,8 @@ func TestSidecars(t *testing.T) {
 			{[]Observation{seen(Exited, "i", 0, 0)}, []string{"Launch u/0"}, corev1.PodPending},
 			{[]Observation{seen(Started, "u", 0, 0)}, []string{"Launch a/0"}, corev1.PodPending},
 			{[]Observation{seen(Started, "a", 0, 0)}, nil, corev1.PodRunning},
-			{[]Observation{seen(Exited, "a", 0, 0)}, []string{"terminated u/0"}, corev1.PodRunning},
-			{[]Observation{seen(Exited, "u", 0, 143)}, []string{"terminated s/0"}, corev1.PodRunning},
+			{[]Observation{seen(Exited, "a", 0, 0)}, []string{"SIGTERM u/0"}, corev1.PodRunning},
+			{[]Observation{seen(Exited, "u", 0, 143)}, []string{"SIGTERM s/0"}, corev1.PodRunning},
 			{[]Observation{seen(Exited, "s", 0, 143)}, []string{"TearDown"}, corev1.PodSucceeded},
 		},
 		"are started again while others run, whatever the pod's policy": {
@@ -38,21 +38,21 @@ func TestSidecars(t *testing.T) {
 			{[]Observation{seen(Started, "s", 1, 0), seen(Exited, "i", 0, 0)}, []string{"Launch u/0"}, corev1.PodPending},
 			{[]Observation{seen(Started, "u", 0, 0)}, []string{"Launch a/0"}, corev1.PodPending},
 			{[]Observation{seen(Started, "a", 0, 0), seen(Exited, "u", 0, 1)}, []string{"Launch u/1"}, corev1.PodRunning},
-			{[]Observation{seen(Started, "u", 1, 0), seen(Exited, "a", 0, 1)}, []string{"terminated u/1"}, corev1.PodRunning},
-			{[]Observation{seen(Exited, "u", 1, 0)}, []string{"terminated s/1"}, corev1.PodRunning},
+			{[]Observation{seen(Started, "u", 1, 0), seen(Exited, "a", 0, 1)}, []string{"SIGTERM u/1"}, corev1.PodRunning},
+			{[]Observation{seen(Exited, "u", 1, 0)}, []string{"SIGTERM s/1"}, corev1.PodRunning},
 			{[]Observation{seen(Exited, "s", 1, 0)}, []string{"TearDown"}, corev1.PodFailed},
 		},
 		"are waited for by a pod that runs, also when its start is seen with its end": {
 			{nil, []string{"Launch s/0"}, corev1.PodPending},
 			{[]Observation{seen(Started, "s", 0, 0), seen(Exited, "i", 0, 0), seen(Started, "u", 0, 0), seen(Started, "a", 0, 0), seen(Exited, "a", 0, 0)},
-				[]string{"terminated u/0"}, corev1.PodRunning},
-			{[]Observation{seen(Exited, "u", 0, 143)}, []string{"terminated s/0"}, corev1.PodRunning},
+				[]string{"SIGTERM u/0"}, corev1.PodRunning},
+			{[]Observation{seen(Exited, "u", 0, 143)}, []string{"SIGTERM s/0"}, corev1.PodRunning},
 			{[]Observation{seen(Exited, "s", 0, 143)}, []string{"TearDown"}, corev1.PodSucceeded},
 		},
 		"end with an init container that fails": {
 			{nil, []string{"Launch s/0"}, corev1.PodPending},
 			{[]Observation{seen(Started, "s", 0, 0)}, []string{"Launch i/0"}, corev1.PodPending},
-			{[]Observation{seen(Exited, "i", 0, 1)}, []string{"terminated s/0"}, corev1.PodPending},
+			{[]Observation{seen(Exited, "i", 0, 1)}, []string{"SIGTERM s/0"}, corev1.PodPending},
 			{[]Observation{seen(Exited, "s", 0, 0)}, []string{"TearDown"}, corev1.PodFailed},
 		},
 	} {
@@ -81,15 +81,15 @@ func TestSidecarsHaveThePodsGrace(t *testing.T) {
 		l.turn()
 		l.turn(Observation{What: Started, Container: name})
 	}
-	if got := l.turn(Observation{What: Exited, Container: "a", Status: runtime.Status{FinishedAt: l.now}}); !slices.Equal(got, []string{"terminated u/0"}) {
+	if got := l.turn(Observation{What: Exited, Container: "a", Status: runtime.Status{FinishedAt: l.now}}); !slices.Equal(got, []string{"SIGTERM u/0"}) {
 		t.Fatalf("got %q", got)
 	}
 	l.now = l.now.Add(10 * time.Second)
-	if got := l.turn(); !slices.Equal(got, []string{"terminated s/0", "killed u/0"}) {
+	if got := l.turn(); !slices.Equal(got, []string{"SIGTERM s/0", "SIGKILL u/0"}) {
 		t.Errorf("after the grace: %q", got)
 	}
 	l.wait(minimumGrace)
-	if got := l.turn(); !slices.Equal(got, []string{"killed s/0"}) {
+	if got := l.turn(); !slices.Equal(got, []string{"SIGKILL s/0"}) {
 		t.Errorf("after the least that each one gets: %q", got)
 	}
 }

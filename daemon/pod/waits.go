@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Launching is what is known about the launch of a container that has not succeeded yet.
@@ -45,7 +47,7 @@ type Restarting struct {
 
 // Restarts returns the containers of a pod that wait for their restart, by the pod's status alone.
 func Restarts(pod *corev1.Pod) (all []Restarting) {
-	if Terminal(pod) || pod.DeletionTimestamp != nil {
+	if podspec.Ended(pod) || pod.DeletionTimestamp != nil {
 		return nil
 	}
 	containers(pod, func(c container) bool {

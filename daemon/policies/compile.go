@@ -33,8 +33,8 @@ type Pod struct {
 	Ports     []network.NamedPort
 }
 
-// Compiled are policies that are ready to be applied to pods. It serves one goroutine.
-type Compiled struct {
+// compiled are policies that are ready to be applied to pods. It serves one goroutine.
+type compiled struct {
 	policies []policy
 	groups   []group
 	// named are the names and protocols of the ports that policies name.
@@ -58,10 +58,10 @@ type group struct {
 	pods       labels.Selector
 }
 
-// Compile prepares policies, with the labels of all namespaces. gateway is the address of the name server for pods. A
+// compile prepares policies, with the labels of all namespaces. gateway is the address of the name server for pods. A
 // policy that is not valid, which the API does not store, isolates what it selects and allows nothing.
-func Compile(all []*networkingv1.NetworkPolicy, namespaces map[string]labels.Set, gateway netip.Addr) *Compiled {
-	c := &Compiled{
+func compile(all []*networkingv1.NetworkPolicy, namespaces map[string]labels.Set, gateway netip.Addr) *compiled {
+	c := &compiled{
 		named: map[network.NamedPort]bool{}, lists: map[string][]network.Allowance{}, memo: map[string]string{},
 	}
 	b := builder{c, namespaces, gateway, map[string]*group{}}
@@ -101,7 +101,7 @@ func selector(s *metav1.LabelSelector) labels.Selector {
 
 // builder collects what peers select.
 type builder struct {
-	to         *Compiled
+	to         *compiled
 	namespaces map[string]labels.Set
 	gateway    netip.Addr
 	groups     map[string]*group
@@ -241,8 +241,8 @@ func (g *group) has(namespace string, set labels.Set) bool {
 	return g.namespaces[namespace] && g.pods.Matches(set)
 }
 
-// Pod returns what the policies make of a pod.
-func (c *Compiled) Pod(p Pod) network.PolicyPod {
+// pod returns what the policies make of a pod.
+func (c *compiled) pod(p Pod) network.PolicyPod {
 	var out network.PolicyPod
 	for _, g := range c.groups {
 		if g.has(p.Namespace, p.Labels) {
@@ -275,7 +275,7 @@ func (c *Compiled) Pod(p Pod) network.PolicyPod {
 }
 
 // list returns the name of the list of what some of the policies allow together; empty if there are none.
-func (c *Compiled) list(direction string, of []int, allowed func(policy) []network.Allowance) string {
+func (c *compiled) list(direction string, of []int, allowed func(policy) []network.Allowance) string {
 	if len(of) == 0 {
 		return ""
 	}
@@ -298,8 +298,8 @@ func (c *Compiled) list(direction string, of []int, allowed func(policy) []netwo
 	return name
 }
 
-// Lists returns the lists of all pods that Pod was called with.
-func (c *Compiled) Lists() map[string][]network.Allowance { return c.lists }
+// Lists returns the lists of all pods that pod was called with.
+func (c *compiled) Lists() map[string][]network.Allowance { return c.lists }
 
 // hash returns a name that follows from values.
 func hash(values ...any) string {

@@ -66,10 +66,10 @@ func parse(t testing.TB, texts ...string) (out []*networkingv1.NetworkPolicy) {
 }
 
 func apply(policies []*networkingv1.NetworkPolicy) *network.Policies {
-	c := Compile(policies, spaces, gateway)
+	c := compile(policies, spaces, gateway)
 	out := &network.Policies{Pods: map[netip.Addr]network.PolicyPod{}}
 	for name, p := range all {
-		out.Pods[addresses[name]] = c.Pod(p)
+		out.Pods[addresses[name]] = c.pod(p)
 	}
 	out.Lists = c.Lists()
 	return out
@@ -111,30 +111,85 @@ func TestTruthTable(t *testing.T) {
 		{"leaves ingress", []string{`red: {podSelector: {matchLabels: {app: web}}, policyTypes: [Egress]}`}, toWeb, "*"},
 		{"rules for egress make it a policy for both", []string{`red: {podSelector: {matchLabels: {app: web}}, egress: [{}]}`}, append(toWeb, fromWeb...),
 			strings.Join(slices.DeleteFunc(slices.Clone(fromWeb), func(s string) bool { return strings.Contains(s, ">red/web") }), " ")},
-		{"rules of a direction that the policy is not for mean nothing", []string{`red: {podSelector: {}, policyTypes: [Ingress], egress: [{to: [{podSelector: {}}]}]}`}, tries("red/web", "blue/web near"), "*"},
+		{
+			"rules of a direction that the policy is not for mean nothing",
+			[]string{`red: {podSelector: {}, policyTypes: [Ingress], egress: [{to: [{podSelector: {}}]}]}`},
+			tries("red/web", "blue/web near"), "*",
+		},
 		{"an empty rule allows everything", []string{`red: {podSelector: {}, ingress: [{}]}`}, toWeb, "*"},
-		{"an empty list of peers allows everybody", []string{`red: {podSelector: {}, ingress: [{from: [], ports: [{port: 80}]}]}`}, tries("blue/web near", "red/web"), "blue/web>red/web:80 near>red/web:80"},
-		{"a pod selector selects in the policy's namespace", []string{`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: db}}}]}]}`}, tries(pods, "red/web"),
+		{
+			"an empty list of peers allows everybody",
+			[]string{`red: {podSelector: {}, ingress: [{from: [], ports: [{port: 80}]}]}`}, tries("blue/web near", "red/web"),
+			"blue/web>red/web:80 near>red/web:80",
+		},
+		{"a pod selector selects in the policy's namespace", []string{
+			`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: db}}}]}]}`,
+		}, tries(pods, "red/web"),
 			"red/db>red/web:80 red/db>red/web:81 red/db>red/web:80u"},
-		{"a namespace selector selects all pods there", []string{`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: blue}}}]}]}`}, tries("red/db blue/web blue/db near", "red/web"),
+		{"a namespace selector selects all pods there", []string{
+			`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: blue}}}]}]}`,
+		}, tries("red/db blue/web blue/db near", "red/web"),
 			"blue/web>red/web:80 blue/web>red/web:81 blue/web>red/web:80u blue/db>red/web:80 blue/db>red/web:81 blue/db>red/web:80u"},
-		{"both in one peer must match", []string{`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: blue}}, podSelector: {matchLabels: {app: db}}}], ports: [{port: 80}]}]}`}, tries("red/db blue/web blue/db", "red/web"), "blue/db>red/web:80"},
-		{"of two peers one suffices", []string{`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: blue}}}, {podSelector: {matchLabels: {app: db}}}], ports: [{port: 80}]}]}`}, tries(pods, "red/web"),
+		{
+			"both in one peer must match",
+			[]string{
+				`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: blue}}, podSelector: {matchLabels: {app: db}}}], ports: [{port: 80}]}]}`,
+			},
+			tries("red/db blue/web blue/db", "red/web"), "blue/db>red/web:80",
+		},
+		{"of two peers one suffices", []string{
+			`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: blue}}}, {podSelector: {matchLabels: {app: db}}}], ports: [{port: 80}]}]}`,
+		}, tries(pods, "red/web"),
 			"blue/web>red/web:80 blue/db>red/web:80 red/db>red/web:80"},
-		{"an empty namespace selector selects all pods, and nothing outside", []string{`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 80}]}]}`}, tries(pods+" "+outside, "red/web"),
+		{"an empty namespace selector selects all pods, and nothing outside", []string{
+			`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 80}]}]}`,
+		}, tries(pods+" "+outside, "red/web"),
 			"red/db>red/web:80 blue/web>red/web:80 blue/db>red/web:80"},
-		{"expressions", []string{`red: {podSelector: {matchExpressions: [{key: app, operator: NotIn, values: [db]}]}, ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}, podSelector: {matchExpressions: [{key: app, operator: In, values: [db, x]}]}}], ports: [{port: 80}]}]}`}, tries(pods, "red/web"),
+		{"expressions", []string{
+			`red: {podSelector: {matchExpressions: [{key: app, operator: NotIn, values: [db]}]}, ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}, podSelector: {matchExpressions: [{key: app, operator: In, values: [db, x]}]}}], ports: [{port: 80}]}]}`,
+		}, tries(pods, "red/web"),
 			"red/db>red/web:80 blue/db>red/web:80"},
-		{"the name of a namespace is a label", []string{`red: {podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: blue}}, podSelector: {matchLabels: {app: web}}}], ports: [{port: 80}]}]}`}, tries(pods, "red/web"), "blue/web>red/web:80"},
-		{"blocks of addresses, with exceptions", []string{`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0, except: [198.51.100.0/24]}}], ports: [{port: 80}]}]}`}, tries("near far blue/web", "red/web"), "near>red/web:80 blue/web>red/web:80"},
-		{"an exception of one rule does not take from another", []string{`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0, except: [198.51.100.0/24]}}, {ipBlock: {cidr: 198.51.100.7/32}}], ports: [{port: 80}]}]}`}, tries("near far", "red/web"), "near>red/web:80 far>red/web:80"},
+		{
+			"the name of a namespace is a label",
+			[]string{
+				`red: {podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: blue}}, podSelector: {matchLabels: {app: web}}}], ports: [{port: 80}]}]}`,
+			},
+			tries(pods, "red/web"), "blue/web>red/web:80",
+		},
+		{
+			"blocks of addresses, with exceptions",
+			[]string{
+				`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0, except: [198.51.100.0/24]}}], ports: [{port: 80}]}]}`,
+			},
+			tries("near far blue/web", "red/web"), "near>red/web:80 blue/web>red/web:80",
+		},
+		{
+			"an exception of one rule does not take from another",
+			[]string{
+				`red: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0, except: [198.51.100.0/24]}}, {ipBlock: {cidr: 198.51.100.7/32}}], ports: [{port: 80}]}]}`,
+			},
+			tries("near far", "red/web"), "near>red/web:80 far>red/web:80",
+		},
 		{"blocks of IPv6 match nothing", []string{`red: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: "::/0"}}]}]}`}, toWeb, ""},
 		{"a port is of TCP", []string{`red: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}`}, tries("near", "red/web"), "near>red/web:80"},
-		{"or of another protocol", []string{`red: {podSelector: {}, ingress: [{ports: [{port: 80, protocol: UDP}]}]}`}, tries("near", "red/web"), "near>red/web:80u"},
-		{"a protocol without a port is all its ports", []string{`red: {podSelector: {}, ingress: [{ports: [{protocol: TCP}]}]}`}, tries("near", "red/web"), "near>red/web:80 near>red/web:81"},
+		{
+			"or of another protocol", []string{`red: {podSelector: {}, ingress: [{ports: [{port: 80, protocol: UDP}]}]}`},
+			tries("near", "red/web"), "near>red/web:80u",
+		},
+		{
+			"a protocol without a port is all its ports",
+			[]string{`red: {podSelector: {}, ingress: [{ports: [{protocol: TCP}]}]}`}, tries("near", "red/web"),
+			"near>red/web:80 near>red/web:81",
+		},
 		{"a range", []string{`red: {podSelector: {}, ingress: [{ports: [{port: 81, endPort: 90}]}]}`}, tries("near", "red/web"), "near>red/web:81"},
-		{"the name of a port is that of the receiver", []string{`red: {podSelector: {}, ingress: [{ports: [{port: http}]}]}`}, tries("near", "red/web red/db"), "near>red/web:80 near>red/db:81"},
-		{"also for egress", []string{`red: {podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}`}, tries("red/web", "blue/web blue/db near"), "red/web>blue/web:80 red/web>blue/db:81"},
+		{
+			"the name of a port is that of the receiver", []string{`red: {podSelector: {}, ingress: [{ports: [{port: http}]}]}`},
+			tries("near", "red/web red/db"), "near>red/web:80 near>red/db:81",
+		},
+		{
+			"also for egress", []string{`red: {podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}`},
+			tries("red/web", "blue/web blue/db near"), "red/web>blue/web:80 red/web>blue/db:81",
+		},
 		{"a name without such a port is nothing", []string{`red: {podSelector: {}, ingress: [{ports: [{port: grpc}]}]}`}, toWeb, ""},
 		{"a name of another protocol neither", []string{`red: {podSelector: {}, ingress: [{ports: [{port: http, protocol: UDP}]}]}`}, toWeb, ""},
 		{"several policies allow what one of them does", []string{
@@ -147,8 +202,16 @@ func TestTruthTable(t *testing.T) {
 			`red: {podSelector: {}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {team: blue}}}], ports: [{port: 80, endPort: 81}]}]}`,
 			`blue: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: red}}}], ports: [{port: 81}, {port: 80, protocol: UDP}]}]}`,
 		}, tries("red/web", "red/db blue/web blue/db near"), "red/web>blue/web:81 red/web>blue/db:80 red/web>blue/db:81"},
-		{"the host is reached by its address alone", []string{`red: {podSelector: {}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {}}]}]}`}, tries("red/web", "gateway near"), ""},
-		{"which a block may have", []string{`red: {podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.64.0.1/32}}]}]}`}, tries("red/web", "gateway near"), "red/web>gateway:80 red/web>gateway:81 red/web>gateway:80u"},
+		{
+			"the host is reached by its address alone",
+			[]string{`red: {podSelector: {}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {}}]}]}`},
+			tries("red/web", "gateway near"), "",
+		},
+		{
+			"which a block may have",
+			[]string{`red: {podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.64.0.1/32}}]}]}`},
+			tries("red/web", "gateway near"), "red/web>gateway:80 red/web>gateway:81 red/web>gateway:80u",
+		},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			p := apply(parse(t, tc.policies...))
@@ -186,8 +249,14 @@ func parseFlow(t testing.TB, text string) network.Flow {
 // TestNameServer tries policies as people write them for the names of a cluster.
 func TestNameServer(t *testing.T) {
 	for _, tc := range []struct{ egress, udp, tcp string }{
-		{`[{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}, podSelector: {matchLabels: {k8s-app: kube-dns}}}], ports: [{protocol: UDP, port: 53}]}]`, "yes", "no"},
-		{`[{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}}], ports: [{protocol: UDP, port: 53}, {port: 53}]}]`, "yes", "yes"},
+		{
+			`[{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}, podSelector: {matchLabels: {k8s-app: kube-dns}}}], ports: [{protocol: UDP, port: 53}]}]`,
+			"yes", "no",
+		},
+		{
+			`[{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}}], ports: [{protocol: UDP, port: 53}, {port: 53}]}]`,
+			"yes", "yes",
+		},
 		{`[{to: [{namespaceSelector: {}}], ports: [{protocol: UDP, port: dns}, {port: dns-tcp}]}]`, "yes", "yes"},
 		{`[{to: [{namespaceSelector: {}}]}]`, "yes", "yes"},
 		{`[{to: [{namespaceSelector: {}}], ports: [{protocol: UDP, port: 1, endPort: 1000}]}]`, "yes", "no"},
@@ -325,7 +394,10 @@ func randomPolicies(r *rand.Rand) (out []*networkingv1.NetworkPolicy) {
 			var p networkingv1.NetworkPolicyPeer
 			switch r.IntN(4) {
 			case 0:
-				p.IPBlock = &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{pick("192.0.2.0/24", "198.51.100.7/32"), pick("10.64.0.0/30", "128.0.0.0/1")}}
+				p.IPBlock = &networkingv1.IPBlock{
+					CIDR:   "0.0.0.0/0",
+					Except: []string{pick("192.0.2.0/24", "198.51.100.7/32"), pick("10.64.0.0/30", "128.0.0.0/1")},
+				}
 			case 1:
 				p.IPBlock = &networkingv1.IPBlock{CIDR: pick("192.0.2.0/24", "10.64.0.0/20", "::/0", "10.64.0.4/31")}
 			case 2:

@@ -56,7 +56,7 @@ type Enforcer struct {
 	mu sync.Mutex
 	// made are the versions of the objects that compiled was made of.
 	made     map[string]uint64
-	compiled *Compiled // nil: there are no policies
+	compiled *compiled // nil: there are no policies
 	// pods are those on the bridge, by UID; nil: they were not read, since there are no policies.
 	pods map[types.UID]*entry
 	// told says that the network has been told that there are no policies.
@@ -205,7 +205,7 @@ func (e *Enforcer) read(s *store.Snapshot) error {
 		}
 		e.made, e.compiled = versions, compiled
 		for _, pod := range e.pods {
-			pod.made = compiled.Pod(pod.Pod)
+			pod.made = compiled.pod(pod.Pod)
 		}
 	}
 	if e.pods == nil {
@@ -214,7 +214,7 @@ func (e *Enforcer) read(s *store.Snapshot) error {
 	return nil
 }
 
-func (e *Enforcer) compile(s *store.Snapshot) (*Compiled, error) {
+func (e *Enforcer) compile(s *store.Snapshot) (*compiled, error) {
 	var policies []*networkingv1.NetworkPolicy
 	namespaces := map[string]labels.Set{}
 	var failed error
@@ -233,7 +233,7 @@ func (e *Enforcer) compile(s *store.Snapshot) (*Compiled, error) {
 		namespaces[ns.Name] = ns.Labels
 		return failed == nil
 	})
-	return Compile(policies, namespaces, e.network.Gateway()), failed
+	return compile(policies, namespaces, e.network.Gateway()), failed
 }
 
 // load reads the pods that are on the bridge.
@@ -271,7 +271,7 @@ func (e *Enforcer) newEntry(p *corev1.Pod, version uint64, at netip.Addr) *entry
 			Name: port.Name, Protocol: port.Protocol, Number: uint16(port.ContainerPort),
 		})
 	}
-	out.made = e.compiled.Pod(out.Pod)
+	out.made = e.compiled.pod(out.Pod)
 	return out
 }
 

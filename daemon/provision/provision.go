@@ -1,7 +1,8 @@
-// Package provision has the volumes of claims created, expanded and deleted, beside the control loop: each takes a while.
+// Package provision creates, expands and deletes the volumes of claims outside of the control loop, since each of that
+// takes a while.
 //
-// Tasks come in once they are durable, results go out. What the tasks do may be repeated, so nothing here has to survive
-// a restart: the loop hands in again what it does not know the result of.
+// Tasks come in once they are durable, results go out. Tasks are idempotent, so nothing here has to survive a restart: the
+// loop hands in again every task whose result it does not know.
 package provision
 
 import (
@@ -9,7 +10,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/jobd/jobd/fairshare"
+	"github.com/jobd/jobd/internal/fairshare"
 )
 
 // Volumes are the volumes on this machine. Every call may be repeated.

@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/api/server"
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/api/listen"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/network"
 )
 
@@ -18,7 +18,7 @@ type API struct {
 	at netip.AddrPort
 	// onHost says that only pods in the host's network reach it.
 	onHost   bool
-	listener *server.Listener
+	listener *listen.Listener
 }
 
 // APIOptions say where pods could reach the API.
@@ -27,7 +27,7 @@ type APIOptions struct {
 	Network *network.Network
 	// TLS is where the API is served over TLS anyway; not valid if it is not.
 	TLS       netip.AddrPort
-	Authority *server.Authority
+	Authority *listen.Authority
 	State     layout.State
 }
 
@@ -44,7 +44,7 @@ func (a *API) Of(pod *corev1.Pod) netip.AddrPort {
 func (a *API) At() netip.AddrPort { return a.at }
 
 // Listener returns the listener for pods alone, which the caller closes; nil if there is none.
-func (a *API) Listener() *server.Listener { return a.listener }
+func (a *API) Listener() *listen.Listener { return a.listener }
 
 // OpenAPI chooses where pods reach the API: at the gateway of the bridge, which only they can reach, or else on the
 // loopback interface of the host, for pods that share its network.
@@ -57,7 +57,7 @@ func OpenAPI(o APIOptions) (*API, error) {
 	case network.Bridge:
 		// Any port will do: the network redirects the port that pods use to it.
 		gateway := o.Network.Gateway()
-		l, err := server.ListenForPods(netip.AddrPortFrom(gateway, 0), o.Network.Subnet(), o.Authority)
+		l, err := listen.ForPods(netip.AddrPortFrom(gateway, 0), o.Network.Subnet(), o.Authority)
 		if err != nil {
 			return nil, err
 		}
@@ -78,22 +78,22 @@ func OpenAPI(o APIOptions) (*API, error) {
 	return &API{at: o.TLS, onHost: true}, nil
 }
 
-func portOf(l *server.Listener) netip.AddrPort { return netip.MustParseAddrPort(l.Addr().String()) }
+func portOf(l *listen.Listener) netip.AddrPort { return netip.MustParseAddrPort(l.Addr().String()) }
 
 // listenOnLoopback takes the port of an earlier run if it is still free, since running pods were given it.
-func listenOnLoopback(state layout.State, authority *server.Authority) (*server.Listener, error) {
+func listenOnLoopback(state layout.State, authority *listen.Authority) (*listen.Listener, error) {
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	path := state.PodAPI()
 	if before, err := os.ReadFile(path); err == nil {
 		if at, err := netip.ParseAddrPort(string(before)); err == nil {
-			if l, err := server.ListenForPods(at, loopback, authority); err == nil {
+			if l, err := listen.ForPods(at, loopback, authority); err == nil {
 				return l, nil
 			}
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	l, err := server.ListenForPods(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0), loopback, authority)
+	l, err := listen.ForPods(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0), loopback, authority)
 	if err != nil {
 		return nil, err
 	}

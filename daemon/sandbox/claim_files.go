@@ -17,7 +17,10 @@ import (
 // not handed out to whoever has the claim. It implements server.ClaimFiles.
 func (c Claims) Files(ctx context.Context, obj *corev1.PersistentVolumeClaim) (string, error) {
 	if obj.Status.Phase != corev1.ClaimBound {
-		return "", fmt.Errorf("the claim is not bound to a volume yet: its first pod, or the first files that are copied into it, gets it one: %w", errdefs.ErrFailedPrecondition)
+		return "", fmt.Errorf(
+			"the claim is not bound to a volume yet: its first pod, or the first files that are copied into it, gets it one: %w",
+			errdefs.ErrFailedPrecondition,
+		)
 	}
 	pv := &corev1.PersistentVolume{}
 	if ok, err := c.get(store.Key(objects.Volumes, "", obj.Spec.VolumeName), pv); err != nil {

@@ -1,8 +1,12 @@
 package sandbox
 
 import (
+	"fmt"
+
+	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/hostpath"
@@ -63,17 +67,30 @@ func (o Objects) HostPaths(namespace string) (list *hostpath.List, plain bool, e
 	return list, o.Security != nil && o.Security.Limits(ns), nil
 }
 
-// PullSecrets returns the Secrets with which a pod's images are pulled, and the names of those that do not exist.
-func (o Objects) PullSecrets(p *corev1.Pod) (found []corev1.Secret, missing []string) {
+// maxPullSecrets bounds what the pull secrets of one pod take, in bytes: they are in memory until its images have been pulled.
+// Any one Secret is within it.
+const maxPullSecrets = corev1.MaxSecretSize + 64<<10
+
+// PullSecrets returns the Secrets with which a pod's images are pulled, each once, and the names of those that do not exist.
+func (o Objects) PullSecrets(p *corev1.Pod) (found []corev1.Secret, missing []string, err error) {
+	known, size := sets.New[string](), 0
 	for _, ref := range p.Spec.ImagePullSecrets {
+		if known.Has(ref.Name) {
+			continue
+		}
+		known.Insert(ref.Name)
 		secret, err := o.Secret(p.Namespace, ref.Name)
 		if err != nil {
 			missing = append(missing, ref.Name)
 			continue
 		}
+		if size += oci.SizeOfSecret(secret); size > maxPullSecrets {
+			return nil, nil, fmt.Errorf("imagePullSecrets: the Secrets take more than %d bytes together: %w",
+				maxPullSecrets, errdefs.ErrResourceExhausted)
+		}
 		found = append(found, *secret)
 	}
-	return found, missing
+	return found, missing, nil
 }
 
 func (o Objects) get(key string, into runtime.Object) (ok bool, err error) {

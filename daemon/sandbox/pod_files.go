@@ -78,7 +78,8 @@ func (x PodFiles) WithFiles(ctx context.Context, p *corev1.Pod, container, name 
 
 // gone says why the files of a pod are not there.
 func (x PodFiles) gone(p *corev1.Pod) error {
-	return fmt.Errorf("the files of pod %s/%s are gone: they are kept after its end only with the annotation jobd.dev/keep-files, for that time at most, and as far as a ResourceQuota allows: %w",
+	return fmt.Errorf("the files of pod %s/%s are gone: they are kept after its end only with the annotation jobd.dev/keep-files, "+
+		"for that time at most, and as far as a ResourceQuota allows: %w",
 		p.Namespace, p.Name, errdefs.ErrNotFound)
 }
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/storage"
-	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/store"
 )
@@ -95,7 +95,7 @@ func (dir handlerRecords) write(uid types.UID, h *runtime.Handler) error {
 		err = os.MkdirAll(string(dir), 0o700)
 	}
 	if err == nil {
-		err = atomicfile.Write(dir.path(uid), content, 0o600)
+		err = files.Replace(dir.path(uid), content, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("record the OCI runtime of the pod: %w", err)
@@ -104,7 +104,7 @@ func (dir handlerRecords) write(uid types.UID, h *runtime.Handler) error {
 }
 
 func (dir handlerRecords) remove(uid types.UID) error {
-	for _, path := range []string{dir.path(uid), dir.path(uid) + atomicfile.Unfinished} {
+	for _, path := range []string{dir.path(uid), dir.path(uid) + files.Unfinished} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("OCI runtime of the pod: %w", err)
 		}
@@ -118,7 +118,7 @@ func (dir handlerRecords) list() (uids []string, err error) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		uids = append(uids, strings.TrimSuffix(e.Name(), atomicfile.Unfinished))
+		uids = append(uids, strings.TrimSuffix(e.Name(), files.Unfinished))
 	}
 	return uids, err
 }

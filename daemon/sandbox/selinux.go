@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"path/filepath"
-	"slices"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/opencontainers/selinux/go-selinux"
@@ -48,20 +46,19 @@ func relabel(spec *specs.Spec, files oci.Files, declared []specs.Mount, in worke
 			return err
 		}
 	}
-	for _, m := range in.Sandbox.Mounts[in.Container.Name] {
-		i := slices.IndexFunc(in.Container.VolumeMounts, func(v corev1.VolumeMount) bool {
-			return filepath.Clean(v.MountPath) == filepath.Clean(m.Destination)
-		})
-		if i < 0 {
+	volumes := map[string]*corev1.Volume{}
+	for i := range in.Pod.Spec.Volumes {
+		volumes[in.Pod.Spec.Volumes[i].Name] = &in.Pod.Spec.Volumes[i]
+	}
+	labelled := map[string]bool{}
+	for i, m := range in.Sandbox.Mounts[in.Container.Name] { // those of the volumeMounts, in their order
+		volume := volumes[in.Container.VolumeMounts[i].Name]
+		if volume == nil || labelled[volume.Name] {
 			continue
 		}
-		named := in.Container.VolumeMounts[i].Name
-		v := slices.IndexFunc(in.Pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == named })
-		if v < 0 {
-			continue
-		}
+		labelled[volume.Name] = true
 		var err error
-		switch volume := &in.Pod.Spec.Volumes[v]; {
+		switch {
 		case volume.EmptyDir != nil:
 			err = set(m.Source, func() error { return label.SetFileLabel(m.Source, to) })
 		case volume.ConfigMap != nil, volume.Secret != nil, volume.DownwardAPI != nil, volume.Projected != nil:

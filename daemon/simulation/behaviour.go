@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/jobd/jobd/internal/quantity"
 )
 
 // Rule says how the containers of some pods end.
 type Rule struct {
 	// Which starts it is for; nil stands for all.
-	index, pod, attempt, restart *span
-	container                    string
+	index, pod, start, restart *span
+	container                  string
 	// chance is the probability with which it applies to one of them.
 	chance float64
 
@@ -32,11 +34,11 @@ func (s *span) has(n int) bool { return s == nil || n >= s.first && n <= s.last 
 // Default is how containers end for which there is no rule.
 var Default = End{After: time.Second}
 
-// ParseRule parses "index=3 attempt=1: exit=1 after=2s". Before the colon it says which starts of containers it is for:
+// ParseRule parses "index=3 start=1: exit=1 after=2s". Before the colon it says which starts of containers it is for:
 //
 //	index=N or N-M      the completion index
 //	pod=N or N-M        the pods in the order of their creation, from 1
-//	attempt=N or N-M    the starts of an index, from 1; without indexes those of a container in its pod
+//	start=N or N-M      the starts of an index, from 1; without indexes those of a container in its pod
 //	restart=N or N-M    the restarts of a container in its pod; the first start is 0
 //	container=NAME
 //	chance=P            only with this probability, from 0 to 1
@@ -60,8 +62,8 @@ func ParseRule(text string) (Rule, error) {
 			r.index, err = parseSpan(value, 0)
 		case "pod":
 			r.pod, err = parseSpan(value, 1)
-		case "attempt":
-			r.attempt, err = parseSpan(value, 1)
+		case "start":
+			r.start, err = parseSpan(value, 1)
 		case "restart":
 			r.restart, err = parseSpan(value, 0)
 		case "container":
@@ -73,7 +75,7 @@ func ParseRule(text string) (Rule, error) {
 				err = fmt.Errorf("%q is not a probability from 0 to 1", value)
 			}
 		default:
-			err = fmt.Errorf("before the colon there may be index, pod, attempt, restart, container and chance")
+			err = fmt.Errorf("before the colon there may be index, pod, start, restart, container and chance")
 		}
 		if err != nil {
 			return r, fmt.Errorf("%q in %q: %w", field, text, err)
@@ -97,7 +99,7 @@ func ParseRule(text string) (Rule, error) {
 			}
 		case "needs":
 			var q resource.Quantity
-			if q, err = resource.ParseQuantity(value); err != nil || q.Sign() <= 0 {
+			if q, err = quantity.Parse(value); err != nil || q.Sign() <= 0 {
 				err = fmt.Errorf("%q is not an amount of memory such as 100Mi", value)
 			}
 			r.needs = q.Value()
@@ -152,7 +154,7 @@ func Rules(rules []Rule, seed uint64, other func(Start) End) func(Start) End {
 	return func(s Start) End {
 		for i := range rules {
 			r := &rules[i]
-			if !r.index.has(s.Index) || !r.pod.has(s.Pod) || !r.attempt.has(s.Attempt) || !r.restart.has(s.Restart) ||
+			if !r.index.has(s.Index) || !r.pod.has(s.Pod) || !r.start.has(s.Number) || !r.restart.has(s.Restart) ||
 				r.container != "" && r.container != s.Container || r.chance < 1 && random.Float64() >= r.chance {
 				continue
 			}

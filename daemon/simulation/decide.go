@@ -7,10 +7,13 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/pod"
@@ -35,6 +38,9 @@ func (s *simulation) settlePod() bool {
 // follow folds in what has happened to a pod, and does what it needs next.
 func (s *simulation) follow(p *simulated) {
 	p.dirty, p.wake = false, time.Time{}
+	if pod.AwaitsSignal(p.Pod) {
+		p.issued.JobEnds(s.record.Deadline())
+	}
 	result := pod.Apply(p.Pod, &p.issued, p.observed, s.now)
 	p.observed = nil
 	actions, wake := pod.Next(p.Pod, &p.issued, s.now)
@@ -46,7 +52,7 @@ func (s *simulation) follow(p *simulated) {
 	if !s.removeIfOver(p) && result.Changed {
 		s.fold(p)
 	}
-	if !p.dirty && pod.Done(p.Pod) && pod.Terminal(p.Pod) || s.byUID[p.UID] == nil {
+	if !p.dirty && pod.Done(p.Pod) && podspec.Ended(p.Pod) || s.byUID[p.UID] == nil {
 		s.live = slices.DeleteFunc(s.live, func(other *simulated) bool { return other == p })
 		p.live = false
 	}
@@ -69,6 +75,9 @@ func (s *simulation) act(p *simulated, a pod.Action) {
 		if r, ok := p.running[a.Container]; ok && r.attempt == a.Attempt {
 			s.exit(p, a.Container, r, 128+int(a.Signal), int(a.Signal))
 		}
+	case pod.SendSignal:
+		p.observe(s.now, pod.Observation{What: pod.SignalSent, OK: true})
+		s.tell("Signaled", p, "gets %s (%s)", unix.SignalName(a.Signal), core.SignalAnnotation)
 	case pod.TearDown:
 		for name, r := range p.running {
 			s.exit(p, name, r, 128+int(syscall.SIGKILL), int(syscall.SIGKILL))
@@ -82,7 +91,7 @@ func (s *simulation) fold(p *simulated) {
 	s.record.SetPod(job.Summarize(p.Pod))
 	s.dirty = true
 	switch {
-	case pod.Terminal(p.Pod) || p.DeletionTimestamp != nil && p.Spec.NodeName == "":
+	case podspec.Ended(p.Pod) || p.DeletionTimestamp != nil && p.Spec.NodeName == "":
 		s.node.Gone(p.UID)
 	case p.Spec.NodeName != "":
 		var started time.Time
@@ -118,7 +127,8 @@ func (s *simulation) removeIfOver(p *simulated) bool {
 
 // admit binds the next pods that fit, and reports whether there were any.
 func (s *simulation) admit() bool {
-	step, ok := s.node.Next()
+	s.node.At(s.now)
+	step, ok := s.node.Next(nil)
 	if !ok {
 		return false
 	}
@@ -163,6 +173,9 @@ func (s *simulation) decide() error {
 			s.delete(p)
 		}
 	}
+	if d.PausedFor != nil {
+		metav1.SetMetaDataAnnotation(&s.job.ObjectMeta, batch.PausedForAnnotation, d.PausedFor.String())
+	}
 	for _, status := range d.Status {
 		s.tellConditions(&status)
 		s.job.Status = status
@@ -181,7 +194,7 @@ func (s *simulation) decide() error {
 func (s *simulation) delete(p *simulated) {
 	if p.DeletionTimestamp == nil {
 		var grace int64
-		if g := p.Spec.TerminationGracePeriodSeconds; g != nil && !pod.Done(p.Pod) && !pod.Terminal(p.Pod) {
+		if g := p.Spec.TerminationGracePeriodSeconds; g != nil && !pod.Done(p.Pod) && !podspec.Ended(p.Pod) {
 			grace = *g
 		}
 		t := metav1.NewTime(s.now.Add(podspec.Seconds(grace)).Truncate(time.Second))

@@ -55,7 +55,7 @@ func Recorded(pods []*corev1.Pod) func(Start) End {
 	return func(s Start) End {
 		nth := s.Pod
 		if s.Index >= 0 {
-			nth = s.Attempt
+			nth = s.Number
 		}
 		if e, ok := ends[key{s.Index, nth, s.Container}]; ok {
 			return e

@@ -36,8 +36,8 @@ type Start struct {
 	Pod int
 	// Index is the completion index, -1 for none.
 	Index int
-	// Attempt counts the starts from 1: those of the index, or without an index those of the container in its pod.
-	Attempt   int
+	// Number counts the starts from 1: those of the index, or without an index those of the container in its pod.
+	Number    int
 	Container string
 	// Restart counts the starts of the container in its pod from 0.
 	Restart int
@@ -64,6 +64,8 @@ type Config struct {
 	// MaxPods and Allocatable are those of the machine. 0 pods stand for no limit, as nil does for resources.
 	MaxPods     int
 	Allocatable node.Resources
+	// StarvationAfter is the daemon's setting.
+	StarvationAfter time.Duration
 	// Begin is when the Job is created.
 	Begin time.Time
 	// MaxCreated ends a simulation that creates more pods than this; 0 is 100000.
@@ -113,6 +115,9 @@ func Run(c Config) (*Result, error) {
 		next := s.next()
 		if next.IsZero() {
 			s.result.Stuck = s.stuck()
+			if n := len(s.result.Timeline); n > 0 { // what was due since then has changed nothing
+				s.now = s.Begin.Add(s.result.Timeline[n-1].At)
+			}
 			break
 		}
 		s.now = next
@@ -174,10 +179,16 @@ func newSimulation(c Config) *simulation {
 		Config: c, now: c.Begin, job: c.Job.DeepCopy(), node: node.New(c.MaxPods, c.Allocatable),
 		byUID: map[types.UID]*simulated{}, attempts: map[int]int{}, held: map[int32]time.Time{}, dirty: true,
 	}
+	if batch.AwaitsJobs(s.job) {
+		s.tellNeeds()
+		batch.Resume(s.job, s.now)
+	}
+	s.tellGroup()
 	s.record = job.NewRecord(s.job, nil)
 	described := &corev1.Node{}
 	described.Labels = nodeLabels(s.job)
 	s.node.Describe(described)
+	s.node.StarvationAfter = c.StarvationAfter
 	return s
 }
 
@@ -211,6 +222,7 @@ func (s *simulation) next() (next time.Time) {
 		}
 	}
 	note(s.wake)
+	note(s.node.Wake())
 	for _, p := range s.live {
 		note(p.wake)
 		for _, r := range p.running {
@@ -230,6 +242,8 @@ func (s *simulation) stuck() string {
 	switch {
 	case ptr.Deref(s.job.Spec.Suspend, false):
 		return "it is suspended (spec.suspend), so nothing happens until somebody resumes it"
+	case s.record.Paused():
+		return "it is paused (" + batch.PausedAnnotation + "), so nothing happens until somebody continues it"
 	case !job.Managed(s.job):
 		return "another controller manages it (spec.managedBy)"
 	case ptr.Deref(s.job.Spec.Parallelism, 1) == 0:
@@ -327,7 +341,7 @@ func (s *simulation) start(p *simulated, container string, attempt int) {
 			}
 			count = s.attempts[p.index]
 		}
-		end := s.Behave(Start{Pod: p.number, Index: p.index, Attempt: count, Container: container, Restart: attempt})
+		end := s.Behave(Start{Pod: p.number, Index: p.index, Number: count, Container: container, Restart: attempt})
 		r.due, r.exitCode = s.now.Add(max(0, end.After)), end.Exit
 		if limit := memoryLimit(p.Pod, container); end.OOM || limit > 0 && limit < end.Needs {
 			r.exitCode, r.oom = 128+int(syscall.SIGKILL), true
@@ -410,6 +424,7 @@ func (s *simulation) create(n job.NewPod) (*simulated, error) {
 	p.UID = types.UID(fmt.Sprintf("%s-pod-%09d", s.job.UID, made))
 	core.PreparePod(p, s.now)
 	sim := &simulated{Pod: p, number: made, index: indexOf(p), request: node.PodOf(p), running: map[string]*run{}, dirty: true}
+	sim.request.Within(s.job.Spec.ActiveDeadlineSeconds)
 	s.pods = append(s.pods, sim)
 	s.byUID[p.UID] = sim
 	s.enliven(sim)

@@ -13,6 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/node"
 )
 
 func newJob(spec batchv1.JobSpec) *batchv1.Job {
@@ -62,11 +65,16 @@ func TestWhatIsSimulated(t *testing.T) {
 	}{
 		"a Job that succeeds": {indexed(3), nil, 3, time.Second, "CompletionsReached", []string{"created for index 2", "counts as succeeded"}},
 		"one that fails twice": {
-			batchv1.JobSpec{BackoffLimit: ptr.To[int32](3)}, []string{"pod=1-2: exit=1 after=2s"}, 3, 2*time.Second + 10*time.Second + 2*time.Second + 20*time.Second + time.Second,
+			batchv1.JobSpec{
+				BackoffLimit: ptr.To[int32](3),
+			}, []string{"pod=1-2: exit=1 after=2s"}, 3, 2*time.Second + 10*time.Second + 2*time.Second + 20*time.Second + time.Second,
 			"CompletionsReached", []string{"no new pod before 12s: the back-off after failure 1 is 10s"},
 		},
-		"an index that fails once": {indexed(4), []string{"index=3 attempt=1: exit=7 after=5s"}, 5, 16 * time.Second, "CompletionsReached", []string{"ended with exit code 7"}},
-		"restarts in place":        {onFailure, []string{"restart=0: exit=1 after=0s"}, 1, time.Second, "CompletionsReached", []string{"started again"}},
+		"an index that fails once": {
+			indexed(4), []string{"index=3 start=1: exit=7 after=5s"}, 5, 16 * time.Second, "CompletionsReached",
+			[]string{"ended with exit code 7"},
+		},
+		"restarts in place": {onFailure, []string{"restart=0: exit=1 after=0s"}, 1, time.Second, "CompletionsReached", []string{"started again"}},
 		"a deadline": {
 			batchv1.JobSpec{ActiveDeadlineSeconds: ptr.To[int64](30)}, []string{"*: after=1h"}, 1, 30 * time.Second, "DeadlineExceeded",
 			[]string{"is deleted", "ended with exit code 143"},
@@ -124,8 +132,10 @@ func TestTheSameSeedGivesTheSame(t *testing.T) {
 func TestWrongRulesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"exit=1": "lacks a colon", "index=3:": "says nothing after the colon", "index=x: exit=1": "neither a number", "*: exit=256": "from 0 to 255",
-		"attempt=0: exit=1": "neither a number from 1", "colour=red: exit=1": "before the colon there may be", "*: after=-1s": "neither a duration", "*: oom=1": "oom has no value", "*: needs=x": "not an amount of memory",
-		"*: after=5s-2s": "nor a range", "chance=2: exit=1": "probability", "*: colour=red": "after the colon there may be", "container=: exit=1": "names no container",
+		"start=0: exit=1": "neither a number from 1", "colour=red: exit=1": "before the colon there may be",
+		"*: after=-1s": "neither a duration", "*: oom=1": "oom has no value", "*: needs=x": "not an amount of memory",
+		"*: after=5s-2s": "nor a range", "chance=2: exit=1": "probability", "*: colour=red": "after the colon there may be",
+		"container=: exit=1": "names no container",
 	} {
 		if _, err := ParseRule(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -134,7 +144,7 @@ func TestWrongRulesAreRefused(t *testing.T) {
 }
 
 func FuzzParseRule(f *testing.F) {
-	f.Add("index=3,attempt=1-2: exit=1 after=2s-3s")
+	f.Add("index=3,start=1-2: exit=1 after=2s-3s")
 	f.Add("chance=NaN: after=1s")
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := ParseRule(text)
@@ -147,7 +157,9 @@ func FuzzParseRule(f *testing.F) {
 func TestARecordedJobIsRepeated(t *testing.T) {
 	ended := func(index string, created int64, ran, code int) *corev1.Pod {
 		at := func(s int64) metav1.Time { return metav1.Unix(s, 0) }
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(created), Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: index}}}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(created), Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: index}},
+		}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: int32(code), StartedAt: at(created), FinishedAt: at(created + int64(ran)),
 		}}}}
@@ -155,7 +167,7 @@ func TestARecordedJobIsRepeated(t *testing.T) {
 	}
 	behave := Recorded([]*corev1.Pod{ended("1", 20, 8, 0), ended("1", 10, 3, 5), ended("0", 10, 4, 0)})
 	var got []End
-	for _, s := range []Start{{Index: 1, Attempt: 1}, {Index: 1, Attempt: 2}, {Index: 0, Attempt: 1}, {Index: 0, Attempt: 2}} {
+	for _, s := range []Start{{Index: 1, Number: 1}, {Index: 1, Number: 2}, {Index: 0, Number: 1}, {Index: 0, Number: 2}} {
 		s.Container = "c"
 		got = append(got, behave(s))
 	}
@@ -163,4 +175,80 @@ func TestARecordedJobIsRepeated(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+}
+
+func TestASignalIsSimulated(t *testing.T) {
+	j := newJob(batchv1.JobSpec{ActiveDeadlineSeconds: ptr.To[int64](30)})
+	j.Spec.Template.Annotations = map[string]string{core.SignalAnnotation: "USR1@10s"}
+	rule, err := ParseRule("*: after=1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(Config{Job: j, Begin: time.Unix(1_700_000_000, 0), Behave: Rules([]Rule{rule}, 1, func(Start) End { return Default })})
+	if err != nil || !strings.Contains(r.Text(), "       20s  pods/j-00001 gets SIGUSR1 (jobd.dev/signal)") || r.Took != 30*time.Second {
+		t.Errorf("%v\n%s", err, r.Text())
+	}
+}
+
+// TestRoomIsKeptAsByTheDaemon has an index whose next pod asks for more memory than is free beside the others: these go on passing it
+// until it has waited for too long.
+func TestRoomIsKeptAsByTheDaemon(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		least time.Duration
+		most  time.Duration
+	}{
+		"never":                  {0, 15 * time.Minute, time.Hour},
+		"after one minute":       {time.Minute, time.Minute, 2*time.Minute + 10*time.Second},
+		"after two more minutes": {3 * time.Minute, 3 * time.Minute, 4*time.Minute + 10*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := growing(t)
+			result, err := Run(Config{
+				Job: j, MaxPods: 100, Allocatable: node.Resources{"memory": 200 << 20}, Begin: time.Unix(1_700_000_000, 0), StarvationAfter: c.after,
+				Settings: job.Settings{BackoffBase: time.Second, BackoffCap: time.Second},
+				Behave: func(s Start) End {
+					if s.Index == 0 {
+						return End{After: time.Second, Needs: 150 << 20}
+					}
+					return End{After: time.Duration(50+s.Index) * time.Second}
+				},
+			})
+			if err != nil || !result.Finished {
+				t.Fatalf("%v %+v", err, result)
+			}
+			var created, started time.Duration
+			for _, e := range result.Timeline {
+				if e.Index != nil && *e.Index == 0 {
+					switch e.What {
+					case "Created":
+						created = e.At
+					case "Started":
+						started = e.At
+					}
+				}
+			}
+			if waited := started - created; waited < c.least || waited > c.most {
+				t.Errorf("it has waited for %s", waited)
+			}
+		})
+	}
+}
+
+// growing is a Job whose pods get more memory when they have had too little.
+func growing(t *testing.T) *batchv1.Job {
+	t.Helper()
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", Namespace: "default", UID: "j", CreationTimestamp: metav1.Unix(1_700_000_000, 0)}}
+	j.Annotations = map[string]string{batch.OOMMemoryFactorAnnotation: "2", batch.OOMMemoryMaxAnnotation: "200Mi"}
+	indexed := batchv1.IndexedCompletion
+	j.Spec.CompletionMode, j.Spec.Completions, j.Spec.Parallelism = &indexed, ptr.To[int32](40), ptr.To[int32](3)
+	j.Spec.BackoffLimitPerIndex = ptr.To[int32](3)
+	j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	c := corev1.Container{Name: "c", Image: "busybox"}
+	c.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("100Mi")}
+	c.Resources.Requests = c.Resources.Limits
+	j.Spec.Template.Spec.Containers = []corev1.Container{c}
+	batch.SetJobDefaults(j)
+	batch.PrepareJob(j)
+	return j
 }

@@ -16,8 +16,9 @@ type Config struct {
 	Runtime runtime.Runtime
 	Images  Images
 	// PullSecrets returns the Secrets with a pod's credentials for registries, and the names of those that cannot be
-	// had. It is called only for a pod that names some. Nil: there are none.
-	PullSecrets func(obj *corev1.Pod) (secrets []corev1.Secret, missing []string)
+	// had. It is called only for a pod that names some, once for all containers that are launched together. Nil: there are
+	// none.
+	PullSecrets func(obj *corev1.Pod) (secrets []corev1.Secret, missing []string, err error)
 	Spec        SpecBuilder
 	// Begin is called when containers of a pod are about to be set up and started. It does not block. May be nil.
 	Begin func()
@@ -35,6 +36,8 @@ type Config struct {
 	Address func(obj *corev1.Pod) string
 	// Report takes observations. It must neither block nor call the Pool.
 	Report func([]pod.Observation)
+	// Panicked is told of a panic in what is done for a pod. Nil: nobody is. The panic goes on when it returns.
+	Panicked func(obj *corev1.Pod, reason any)
 	// Parallel is how many pods are worked on at a time. Default: 16.
 	Parallel int
 	Logger   *slog.Logger
@@ -49,7 +52,7 @@ type Images interface {
 	// there is progress. It fails with ErrNotFound under PullNever and ErrInvalidArgument for a malformed reference;
 	// any other error is one of the registry.
 	Ensure(
-		ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string),
+		ctx context.Context, ref string, policy corev1.PullPolicy, secrets *runtime.PullSecrets, progress func(string),
 	) (runtime.Image, error)
 }
 

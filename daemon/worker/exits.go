@@ -127,6 +127,9 @@ func logTail(ctx context.Context, path string) (string, error) {
 // stop carries out a Stop of a container whose launch has been reported: it runs the preStop hook, if there is time for
 // one, and then sends the signal. A Stop that allows no time ends the hook of the one before, and takes its place.
 func (p *Pool) stop(obj *corev1.Pod, a pod.Action) {
+	if a.Signal != syscall.SIGKILL { // which the runtime lets through
+		p.thaw(obj, containerID(obj, a.Container, a.Attempt))
+	}
 	if a.Grace > 0 {
 		if inTime := p.preStop(obj, a); !inTime {
 			return

@@ -4,23 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/containerd/errdefs"
-	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
-	"github.com/jobd/jobd/runtime/oci"
-	"github.com/jobd/jobd/smallfile"
 )
 
 // launch is one start of a container that was asked for and has not been reported yet.
@@ -82,8 +77,9 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 	if p.config.Begin != nil {
 		p.config.Begin()
 	}
+	secrets := sync.OnceValue(func() pullSecrets { return p.pullSecrets(obj) })
 	for _, l := range launches {
-		p.group.Go(func() { p.ensure(obj, l) })
+		p.beside(obj, func() { p.ensure(obj, l, secrets()) })
 	}
 	var seen []pod.Observation
 	if w.sandbox == nil {
@@ -189,7 +185,7 @@ func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []p
 func (p *Pool) stopStarted(obj *corev1.Pod, launches []*launch, o pod.Observation) {
 	for _, l := range launches {
 		if l.container == o.Container && l.attempt == o.Attempt && l.stop != nil && l.stop.Kind == pod.Stop {
-			p.group.Go(func() { p.stop(obj, *l.stop) })
+			p.beside(obj, func() { p.stop(obj, *l.stop) })
 		}
 	}
 }
@@ -236,24 +232,47 @@ type pulledImage struct {
 
 // imageVolumes returns the images that a container mounts, each once.
 func imageVolumes(obj *corev1.Pod, c *corev1.Container) (out []neededImage) {
-	for _, v := range obj.Spec.Volumes {
-		mounted := func(m corev1.VolumeMount) bool { return m.Name == v.Name }
-		if v.Image != nil && slices.ContainsFunc(c.VolumeMounts, mounted) {
+	mounted := sets.New[string]()
+	for i := range c.VolumeMounts {
+		mounted.Insert(c.VolumeMounts[i].Name)
+	}
+	for i := range obj.Spec.Volumes {
+		if v := &obj.Spec.Volumes[i]; v.Image != nil && mounted.Has(v.Name) {
 			out = append(out, neededImage{v.Name, v.Image.Reference, v.Image.PullPolicy})
 		}
 	}
 	return out
 }
 
+// pullSecrets are the credentials of a pod for registries.
+type pullSecrets struct {
+	own     *runtime.PullSecrets
+	missing string // the names of those that cannot be had
+	err     error
+}
+
+// maxMissing is how many names of missing Secrets are told: an event has no room for thousands.
+const maxMissing = 20
+
+func (p *Pool) pullSecrets(obj *corev1.Pod) pullSecrets {
+	if len(obj.Spec.ImagePullSecrets) == 0 || p.config.PullSecrets == nil {
+		return pullSecrets{}
+	}
+	secrets, missing, err := p.config.PullSecrets(obj)
+	if more := len(missing) - maxMissing; more > 0 {
+		missing = append(missing[:maxMissing:maxMissing], fmt.Sprintf("and %d more", more))
+	}
+	return pullSecrets{runtime.NewPullSecrets(secrets), strings.Join(missing, ", "), err}
+}
+
 // ensure ensures that the images of a launch are present.
-func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
+func (p *Pool) ensure(obj *corev1.Pod, l *launch, secrets pullSecrets) {
 	defer close(l.ready)
 	c := podspec.Find(&obj.Spec, l.container)
 	crash.At("launch.image.before")
-	var secrets []corev1.Secret
-	var missing []string
-	if len(obj.Spec.ImagePullSecrets) > 0 && p.config.PullSecrets != nil {
-		secrets, missing = p.config.PullSecrets(obj)
+	if l.err = secrets.err; l.err != nil {
+		l.failed = neededImage{ref: c.Image, policy: c.ImagePullPolicy}
+		return
 	}
 	pull := func(need neededImage) (out pulledImage) {
 		out.neededImage = need
@@ -261,7 +280,7 @@ func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 			return out
 		}
 		began := time.Time{}
-		out.Image, l.err = p.config.Images.Ensure(l.ctx, need.ref, need.policy, secrets, func(string) {
+		out.Image, l.err = p.config.Images.Ensure(runtime.ForTenant(l.ctx, obj.Namespace), need.ref, need.policy, secrets.own, func(string) {
 			l.once.Do(func() { close(l.pulling) })
 			if !began.IsZero() {
 				return
@@ -269,7 +288,7 @@ func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 			began = time.Now()
 			p.report(obj, pod.Observation{
 				What: pod.Pulling, Container: l.container, Attempt: l.attempt, Volume: need.volume,
-				Message: strings.Join(missing, ", "),
+				Message: secrets.missing,
 			})
 		})
 		l.failed = need
@@ -308,148 +327,4 @@ func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Obser
 	w.sandbox = sandbox
 	p.mu.Unlock()
 	return pod.Observation{What: pod.SetUp, IPs: sandbox.IPs}, true
-}
-
-// start starts one container and returns what was observed.
-func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observation) {
-	about := pod.Observation{Container: l.container, Attempt: l.attempt, At: time.Now()}
-	fail := func(reason string, err error) []pod.Observation {
-		about.What, about.Reason, about.Message = pod.StartFailed, reason, err.Error()
-		return append(seen, about)
-	}
-	dropped := func() []pod.Observation {
-		about.What = pod.Dropped
-		return append(seen, about)
-	}
-	if p.calledOff(l) {
-		return dropped()
-	}
-	c := podspec.Find(&obj.Spec, l.container)
-	if l.err != nil {
-		if errors.Is(l.err, context.Canceled) && p.calledOff(l) {
-			return dropped()
-		}
-		about.Volume = l.failed.volume
-		return fail(imageFailure(l.failed, l.err))
-	}
-	volumes := map[string]runtime.Image{}
-	for _, image := range append(l.volumes, l.image) {
-		pulled := about
-		pulled.What, pulled.Image, pulled.Took, pulled.Volume = pod.Pulled, image.Image, image.took, image.volume
-		seen = append(seen, pulled)
-		if image.volume != "" {
-			volumes[image.volume] = image.Image
-		}
-	}
-
-	crash.At("launch.spec.before")
-	var spec *specs.Spec
-	var err error
-	p.take(obj, w, "configuration of container "+c.Name, func() {
-		spec, err = p.config.Spec.Spec(l.ctx, SpecInput{obj, c, l.attempt, l.image.Image, volumes, w.sandbox,
-			func(reason, message string) {
-				seen = append(seen, pod.Observation{What: pod.Doubted, Reason: reason, Message: message})
-			}})
-	})
-	if errors.Is(err, oci.ErrNoCommand) {
-		return fail(pod.CreateContainer, err)
-	}
-	if err != nil {
-		return fail(pod.CreateContainerConfig, err)
-	}
-	handler := runtime.Handler{}
-	if w.sandbox.Handler != nil {
-		handler = *w.sandbox.Handler
-	}
-	request := runtime.Container{
-		ID: containerID(obj, c.Name, l.attempt), PodUID: string(obj.UID), Name: c.Name, Attempt: l.attempt,
-		Image: l.image.Image, Handler: handler, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
-		Alone: alone(obj, w.sandbox), Joins: podspec.FindEphemeral(&obj.Spec, c.Name) != nil,
-	}
-	crash.At("launch.spec.after")
-	if p.config.LogPath != nil {
-		request.LogPath = p.config.LogPath(obj, c.Name, l.attempt)
-		request.LogMaxSize, request.LogMaxFiles = p.config.LogMaxSize, p.config.LogMaxFiles
-		if p.config.BeginLogs != nil {
-			if err := p.config.BeginLogs(obj, c.Name, l.attempt); err != nil {
-				return fail(pod.CreateContainer, fmt.Errorf("directory of the log: %w", err))
-			}
-		}
-		if err := smallfile.MkdirAll(filepath.Dir(request.LogPath), 0o755); err != nil {
-			return fail(pod.CreateContainer, fmt.Errorf("directory of the log: %w", err))
-		}
-	}
-	if l.attempt > 0 {
-		crash.At("launch.attempt-before.before")
-		// The end of that attempt is stored, or this one would not have been asked for.
-		before := containerID(obj, c.Name, l.attempt-1)
-		p.take(obj, w, "removal of container "+before, func() { err = p.config.Runtime.Remove(p.ctx, before) })
-		if err != nil {
-			return fail(pod.CreateContainer, fmt.Errorf("remove the container of the attempt before: %w", err))
-		}
-	}
-	if p.calledOff(l) {
-		return dropped()
-	}
-	crash.At("launch.start.before")
-	p.follow(obj, c, l.attempt)
-	var status runtime.Status
-	stop := p.giveUpLate(obj, l, request.ID)
-	p.take(obj, w, "start of container "+c.Name, func() { status, err = p.config.Runtime.Start(p.ctx, request) })
-	stop()
-	if err != nil {
-		p.unfollow(request.ID)
-	}
-	if errdefs.IsAborted(err) && p.calledOff(l) {
-		return dropped()
-	}
-	if err != nil {
-		if p.ctx.Err() == nil {
-			p.log(obj).Warn("cannot start a container", "container", c.Name, "error", err)
-		}
-		return fail(pod.CreateContainer, err)
-	}
-	crash.At("launch.start.after")
-	about.At, about.Image, about.Status = time.Now(), l.image.Image, status
-	if status.Image != "" && status.Image != l.image.Name {
-		// A start before a crash has made it, and the pod was given another image since.
-		about.Image = runtime.Image{Name: status.Image}
-	}
-	switch status.State {
-	case runtime.Running:
-		about.What, about.Resources = pod.Started, &c.Resources
-	case runtime.Exited:
-		if diskFull(status) {
-			if err := p.config.Runtime.Remove(p.ctx, request.ID); err != nil {
-				return fail(pod.CreateContainer, fmt.Errorf("remove what the disk had no room for: %w", err))
-			}
-			return fail(pod.CreateContainer, errors.New(status.StartError))
-		}
-		about.What = pod.Exited
-		about.Status.Message = p.terminationMessage(status, p.tailed(obj, c, l.attempt))
-	case runtime.Lost:
-		about.What = pod.Lost
-	default:
-		return fail(pod.CreateContainer, fmt.Errorf("container %s is %s after its start", request.ID, status.State))
-	}
-	return append(seen, about)
-}
-
-// diskFull reports whether a container could not be started because the disk was full. That is no fault of its own, so
-// it is started again later. The only sign of it is the OCI runtime's message, which ends with the words of the
-// kernel's error; names that are quoted earlier in the message may contain anything.
-func diskFull(s runtime.Status) bool {
-	return strings.HasSuffix(strings.ToLower(strings.TrimSpace(s.StartError)), ": "+syscall.ENOSPC.Error())
-}
-
-// imageFailure returns the waiting reason and the message for an image that cannot be had.
-func imageFailure(need neededImage, err error) (string, error) {
-	switch {
-	case need.policy == corev1.PullNever && errdefs.IsNotFound(err):
-		// These are a kubelet's words.
-		return pod.ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", need.ref)
-	case errdefs.IsInvalidArgument(err):
-		return pod.InvalidImageName, err
-	}
-	return pod.ErrImagePull, err
 }

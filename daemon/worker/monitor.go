@@ -89,8 +89,8 @@ func (p *Pool) watchAgain(obj *corev1.Pod, a pod.Attempt, s runtime.Status) {
 	})
 }
 
-// address returns the address at which a pod is asked, which is never what its status says: whoever may write that would
-// send the daemon's requests anywhere.
+// address returns the address at which a pod is probed. It never comes from the pod's status: a client that may write that
+// could send the daemon's requests anywhere.
 func (p *Pool) address(obj *corev1.Pod) string {
 	if p.config.Address == nil {
 		return ""
@@ -109,7 +109,7 @@ func (p *Pool) monitor(m *monitor) {
 	if w := p.pods[m.pod.UID]; w != nil && w.ending {
 		calm()
 	}
-	p.group.Go(func() {
+	p.beside(m.pod, func() {
 		defer stop()
 		m.run(ctx, health)
 	})
@@ -165,7 +165,10 @@ func (m *monitor) run(ctx, health context.Context) {
 		return
 	}
 	var others sync.WaitGroup
-	others.Go(func() { m.probe(ctx, pod.Readiness) })
+	others.Go(func() {
+		defer m.workers.tellPanic(m.pod)
+		m.probe(ctx, pod.Readiness)
+	})
 	m.probe(health, pod.Liveness)
 	others.Wait()
 }
@@ -236,6 +239,7 @@ func (m *monitor) observation(check pod.Check, doubt string, err error, verdict 
 // preStop runs the preStop hook of a container, for no longer than the grace period, and reports that it is over. It
 // returns false when the hook was ended before that: the container has ended, or another Stop has taken over.
 func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) (inTime bool) {
+	p.thaw(obj, containerID(obj, a.Container, a.Attempt))
 	c := podspec.Find(&obj.Spec, a.Container)
 	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
 		return true

@@ -79,7 +79,7 @@ func (n *node) start() {
 			}
 		},
 	})
-	seen, err := n.workers.Recover(n.t.Context(), maps.Values(n.pods), false)
+	seen, err := n.workers.Recover(n.t.Context(), asStored(maps.Values(n.pods)), false)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // Pool carries out actions: those of one pod in order, those of several pods in parallel. A pod that needs nothing has
@@ -36,6 +37,7 @@ type Pool struct {
 // just run.
 type worker struct {
 	sandbox *Sandbox // nil until the steps are done
+	frozen  bool     // its containers were frozen (pause)
 	ending  bool     // the pod ends: its liveness and startup probes have stopped
 	*work            // nil when there is nothing to do for the pod
 }
@@ -46,6 +48,7 @@ type work struct {
 	queue []pod.Action
 	busy  bool
 	slot  *slot // of the goroutine that works off the queue
+	step  step  // that is under way
 	// launches are those that are queued or under way.
 	launches []*launch
 	// leftovers are containers to be removed that the pod's status does not mention.
@@ -119,9 +122,9 @@ func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 			for _, l := range w.launches {
 				l.callOff(a)
 			}
-			// A pod that goes is neither refreshed nor measured nor resized.
+			// A pod that goes is neither refreshed nor measured nor resized, nor paused.
 			w.queue = slices.DeleteFunc(w.queue, func(q pod.Action) bool {
-				return q.Kind == pod.Refresh || q.Kind == pod.Measure || q.Kind == pod.Resize
+				return q.Kind == pod.Refresh || q.Kind == pod.Measure || q.Kind == pod.Resize || q.Kind == pod.Pause || q.Kind == pod.Continue
 			})
 			w.queue = append(w.queue, a)
 		case a.Kind == pod.Launch && l == nil:
@@ -132,15 +135,38 @@ func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 			if !slices.ContainsFunc(w.queue, func(q pod.Action) bool { return q.Kind == a.Kind }) {
 				w.queue = append(w.queue, a)
 			}
+		case a.Kind == pod.Pause || a.Kind == pod.Continue:
+			w.queue = append(w.queue, a)
 		case a.Kind == pod.Stop && l != nil:
 			l.callOff(a)
 		case a.Kind == pod.Stop:
-			p.group.Go(func() { p.stop(obj, a) })
+			p.beside(obj, func() { p.stop(obj, a) })
+		case a.Kind == pod.SendSignal:
+			p.beside(obj, func() { p.sendSignal(obj, a) })
 		case a.Kind == pod.RunPreStop:
-			p.group.Go(func() { p.preStop(obj, a) })
+			p.beside(obj, func() { p.preStop(obj, a) })
 		}
 	}
 	p.schedule(w)
+}
+
+// beside does something for a pod beside its queue.
+func (p *Pool) beside(obj *corev1.Pod, do func()) {
+	p.group.Go(func() {
+		defer p.tellPanic(obj)
+		do()
+	})
+}
+
+// tellPanic is deferred by what is done for a pod.
+func (p *Pool) tellPanic(obj *corev1.Pod) {
+	if p.config.Panicked == nil {
+		return
+	}
+	if reason := recover(); reason != nil {
+		p.config.Panicked(obj, reason)
+		panic(reason)
+	}
 }
 
 // schedule starts a worker for the pod's queue, unless there is one. Pool.mu is held.
@@ -149,9 +175,12 @@ func (p *Pool) schedule(w *worker) {
 		return
 	}
 	w.busy = true
+	obj := w.pod
 	p.group.Add(1)
-	p.limit.Go(func(s *slot) {
+	p.limit.Go(w.pod.Namespace, func(s *slot) {
 		defer p.group.Done()
+		defer p.tellPanic(obj)
+		crash.Hang("work", obj.Namespace, obj.Name)
 		w.slot = s
 		p.work(w)
 	})
@@ -188,6 +217,10 @@ func (p *Pool) work(w *worker) {
 			p.measure(obj, w)
 		case pod.Resize:
 			p.resize(obj, w)
+		case pod.Pause:
+			p.pause(obj, w)
+		case pod.Continue:
+			p.goOn(obj, w)
 		default:
 			p.launch(obj, w, launches)
 		}
@@ -196,7 +229,7 @@ func (p *Pool) work(w *worker) {
 
 // rest ends the work for a pod, but keeps what a tear-down that failed is to be repeated with. Pool.mu is held.
 func (w *worker) rest() {
-	w.pod, w.queue, w.busy, w.slot = nil, nil, false, nil
+	w.pod, w.queue, w.busy, w.slot, w.step = nil, nil, false, nil, step{}
 	if w.failed == 0 && len(w.launches) == 0 {
 		w.work = nil
 	}

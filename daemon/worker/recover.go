@@ -22,7 +22,7 @@ import (
 // A start that is not on record is not reported: Next asks for it again, and Start finds it. But with rebooted (the
 // host went down since the pods were stored) launches that were due and are not held are Lost too: nobody can tell
 // whether they had happened. The caller stores that it knows of the reboot together with the observations.
-func (p *Pool) Recover(ctx context.Context, pods iter.Seq[*corev1.Pod], rebooted bool) ([]pod.Observation, error) {
+func (p *Pool) Recover(ctx context.Context, pods iter.Seq2[*corev1.Pod, error], rebooted bool) ([]pod.Observation, error) {
 	list, err := p.config.Runtime.Containers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
@@ -48,13 +48,16 @@ func (p *Pool) Recover(ctx context.Context, pods iter.Seq[*corev1.Pod], rebooted
 
 	var seen []pod.Observation
 	now := time.Now()
-	for obj := range pods {
+	for obj, err := range pods {
+		if err != nil { // nobody can tell what is left of which pod
+			return nil, err
+		}
 		if pod.Done(obj) {
 			continue
 		}
 		mine := held[obj.UID]
 		delete(held, obj.UID)
-		if !pod.Terminal(obj) {
+		if !podspec.Ended(obj) {
 			seen = append(seen, p.recover(obj, mine, rebooted, now)...)
 		}
 	}
@@ -85,7 +88,7 @@ func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, no
 		if held[i].State == runtime.Running {
 			p.follow(obj, a.Container, a.Number)
 		}
-		if a.Running && held[i].State == runtime.Running {
+		if a.Running && held[i].State == runtime.Running && !pod.IsPaused(obj) {
 			p.watchAgain(obj, a, held[i])
 		}
 	}

@@ -104,8 +104,8 @@ func (p *Pool) measure(obj *corev1.Pod, w *worker) {
 	}
 }
 
-// resize gives the running containers of a pod the resources that it says now, but for those that are restarted for
-// that.
+// resize gives the running containers of a pod the resources that the pod has now, except for those that have to be
+// restarted for it.
 func (p *Pool) resize(obj *corev1.Pod, w *worker) {
 	o := pod.Observation{What: pod.Resized, OK: true, Resized: &pod.Resizing{Whole: obj.Spec.Resources}}
 	var running []Running

@@ -22,8 +22,9 @@ const (
 // take runs one step of the work for a pod, while its worker holds a slot. A step that takes longer than patience lets
 // others have the slot, since what it waits for, a file system or a program, may never answer. A step that takes longer
 // than stuckTime is logged, counted and reported, once. name completes "cannot get on with ...".
-func (p *Pool) take(obj *corev1.Pod, w *worker, name string, step func()) {
+func (p *Pool) take(obj *corev1.Pod, w *worker, name string, do func()) {
 	began := time.Now()
+	p.begin(w, step{name, began})
 	stuck := time.AfterFunc(stuckTime, func() {
 		p.stuck.Add(1)
 		since := began.UTC().Format(time.RFC3339)
@@ -32,7 +33,8 @@ func (p *Pool) take(obj *corev1.Pod, w *worker, name string, step func()) {
 			What: pod.Stuck, Reason: "StuckStep", Message: fmt.Sprintf("Stuck in %s since %s", name, since),
 		})
 	})
-	w.slot.Hold(step)
+	w.slot.Hold(do)
+	p.begin(w, step{})
 	if !stuck.Stop() {
 		p.stuck.Add(-1)
 		p.log(obj).Info("pod is no longer stuck in a step", "step", name, "took", time.Since(began))

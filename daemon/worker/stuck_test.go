@@ -161,6 +161,44 @@ func TestStepThatHangs(t *testing.T) {
 	})
 }
 
+// A namespace whose pods all hang in a step keeps those of others waiting no longer than a step may, however many there are.
+func TestPodsOfOneNamespaceThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		h := newHost(t, func(h *host, c *Config) {
+			c.Parallel = 2
+			c.Steps = []Step{{
+				Name: "volumes",
+				SetUp: func(_ context.Context, obj *corev1.Pod, _ *Sandbox) error {
+					if obj.Namespace == "hangs" {
+						<-goOn
+					}
+					return nil
+				},
+				TearDown: func(_ context.Context, uid types.UID) error { return h.note("TearDown %s", uid) },
+			}}
+		})
+		defer h.close()
+		defer close(goOn)
+		for i := range 100 {
+			obj := podNamed(fmt.Sprint(i))
+			obj.Namespace = "hangs"
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+		}
+		for i := range 5 {
+			h.workers.Do(podNamed(fmt.Sprint("other-", i)), []pod.Action{launchOf("c", 0)})
+			time.Sleep(patience + time.Millisecond)
+			if did, _ := h.take(); len(did) != 1 {
+				t.Errorf("did %q", did)
+			}
+		}
+		is := h.workers.Inspect()
+		if len(is.Tenants) != 1 || is.Tenants[0].Namespace != "hangs" || is.Tenants[0].Lent != 2*lendingFactor || is.Tenants[0].Waiting != 100-2*lendingFactor {
+			t.Errorf("slots are held by %+v", is.Tenants)
+		}
+	})
+}
+
 // A step that the kernel never returns from does not keep the daemon from ending.
 func TestAStepThatHangsDoesNotKeepThePoolOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

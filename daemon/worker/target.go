@@ -41,6 +41,9 @@ type target struct {
 const (
 	// maxAnswer is how much is read of an answer, and of the output of a command that fails kept for the message.
 	maxAnswer = 10 << 10
+	// maxAnswerHeader is how long the header of an answer may be, in bytes. What is held of short lines is thirty times as long, and
+	// many probes ask at a time.
+	maxAnswerHeader = 16 << 10
 	// maxRedirects is how many redirects an HTTP probe follows, as in a cluster.
 	maxRedirects = 10
 )
@@ -237,6 +240,7 @@ func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) (reply, er
 	// Probes do not verify certificates, as in a cluster.
 	transport := &http.Transport{
 		DialContext: dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		MaxResponseHeaderBytes: maxAnswerHeader,
 	}
 	if a.Protocol != nil && *a.Protocol == corev1.HTTPProtocolHTTP2 {
 		transport.Protocols = &http.Protocols{}
@@ -274,6 +278,7 @@ func (t target) grpc(ctx context.Context, a *corev1.GRPCAction) error {
 		secret = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(secret),
+		grpc.WithMaxHeaderListSize(maxAnswerHeader), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return dial(ctx, "tcp", address)
 		}))

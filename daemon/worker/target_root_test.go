@@ -43,7 +43,8 @@ func TestTargetInItsOwnNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := to.httpProbe(t.Context(), &corev1.HTTPGetAction{Port: open.Port, Path: "/none"}); err == nil || !strings.Contains(err.Error(), "statuscode: 404") {
+	if _, err := to.httpProbe(t.Context(), &corev1.HTTPGetAction{Port: open.Port, Path: "/none"}); err == nil ||
+		!strings.Contains(err.Error(), "statuscode: 404") {
 		t.Errorf("got %v", err)
 	}
 	if err := (target{ip: "127.0.0.1", container: to.container}).tcp(t.Context(), open); err == nil {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // deafPort returns a port of 127.0.0.1 on which nobody listens, and which nobody else can take while the test runs.
@@ -165,22 +167,43 @@ func TestHTTPHooks(t *testing.T) {
 	}
 }
 
-func TestHTTP2Probes(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor != 2 {
-			http.Error(w, "HTTP/2 only", http.StatusUpgradeRequired)
-		}
-	}))
+// serveHTTP2 serves HTTP/1.1 and HTTP/2 without TLS, at a port of a target.
+func serveHTTP2(t *testing.T, handler http.HandlerFunc) (to target, port string) {
+	server := httptest.NewUnstartedServer(handler)
 	server.Config.Protocols = &http.Protocols{}
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
-	defer server.Close()
+	t.Cleanup(server.Close)
 	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := target{ip: host, container: &corev1.Container{}}
+	return target{ip: host, container: &corev1.Container{}}, port
+}
+
+// A container that sends headers without end fails its probe, and takes no memory.
+func TestProbesOfLongHeaders(t *testing.T) {
+	to, port := serveHTTP2(t, func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 8000 {
+			w.Header().Set(fmt.Sprint("a", i), "")
+		}
+	})
+	one, two := corev1.HTTPProtocolHTTP1, corev1.HTTPProtocolHTTP2
+	for _, protocol := range []*corev1.HTTPProtocol{nil, &one, &two} {
+		ask := &corev1.HTTPGetAction{Port: intstr.Parse(port), Protocol: protocol}
+		if _, err := to.probe(t.Context(), corev1.ProbeHandler{HTTPGet: ask}); err == nil {
+			t.Errorf("it succeeds with %v", ptr.Deref(protocol, "the default"))
+		}
+	}
+}
+
+func TestHTTP2Probes(t *testing.T) {
+	to, port := serveHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			http.Error(w, "HTTP/2 only", http.StatusUpgradeRequired)
+		}
+	})
 	ask := &corev1.HTTPGetAction{Port: intstr.Parse(port)}
 	if _, err := to.probe(t.Context(), corev1.ProbeHandler{HTTPGet: ask}); err == nil || !strings.Contains(err.Error(), "426") {
 		t.Errorf("with HTTP/1.1: %v", err)

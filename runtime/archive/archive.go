@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -39,22 +38,17 @@ func checkPath(name string) error {
 
 // Tree is a directory whose content is copied.
 type Tree struct {
-	root  *os.Root
 	top   *os.File
 	disks []*os.File // where to ask for free space
 }
 
 // Open opens a tree.
 func Open(dir string) (*Tree, error) {
-	root, err := os.OpenRoot(dir)
+	top, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
-	top, err := root.Open(".")
-	if err != nil {
-		return nil, errors.Join(err, root.Close())
-	}
-	t := &Tree{root, top, []*os.File{top}}
+	t := &Tree{top, []*os.File{top}}
 	if err := t.findDisks(); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -62,8 +56,7 @@ func Open(dir string) (*Tree, error) {
 }
 
 // Close closes it.
-func (t *Tree) Close() error {
-	err := t.root.Close()
+func (t *Tree) Close() (err error) {
 	for _, disk := range t.disks {
 		err = errors.Join(err, disk.Close())
 	}
@@ -225,9 +218,12 @@ func (t *Tree) Read(ctx context.Context, from io.Reader, name, base string) erro
 		}
 		switch header.Typeflag {
 		case tar.TypeDir:
-			err = t.makeDir(to, header.FileInfo().Mode().Perm())
+			var dir *os.File
+			if dir, err = t.makeDir(to, header.FileInfo().Mode().Perm()); err == nil {
+				err = dir.Close()
+			}
 		case tar.TypeReg:
-			if info, statErr := t.root.Stat(to); rel == "" && statErr == nil && info.IsDir() {
+			if rel == "" && t.isDir(to) {
 				if base == "" || base != path.Base(local(base)) {
 					return fmt.Errorf("%s is a directory", name)
 				}
@@ -243,6 +239,16 @@ func (t *Tree) Read(ctx context.Context, from io.Reader, name, base string) erro
 	}
 }
 
+func (t *Tree) isDir(name string) bool {
+	file, err := t.open(name)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	return err == nil && info.IsDir()
+}
+
 // isSparse reports whether an entry has holes that take no space in the archive.
 func isSparse(header *tar.Header) bool {
 	for key := range header.PAXRecords {
@@ -254,36 +260,36 @@ func isSparse(header *tar.Header) bool {
 }
 
 // own gives what was made to the owner of the directory that it is in.
-func (t *Tree) own(name string) error {
-	info, err := t.root.Stat(path.Dir(name))
-	if err != nil {
+func own(made, dir int) error {
+	var is unix.Stat_t
+	if err := unix.Fstat(dir, &is); err != nil {
 		return err
 	}
-	is := info.Sys().(*syscall.Stat_t)
-	return t.root.Lchown(name, int(is.Uid), int(is.Gid))
+	return unix.Fchown(made, int(is.Uid), int(is.Gid))
 }
 
-// makeDir ensures that a directory exists, and those above it.
-func (t *Tree) makeDir(name string, mode fs.FileMode) error {
-	if name == "." {
-		return nil
+// makeDir opens a directory, and makes it and those above it where they are missing.
+func (t *Tree) makeDir(name string, mode fs.FileMode) (*os.File, error) {
+	fd, err := untrusted.MakeDirs(int(t.top.Fd()), name, t.resolveDir, func(dir, above int) error {
+		return errors.Join(own(dir, above), unix.Fchmod(dir, uint32(mode.Perm())))
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "mkdir", Path: name, Err: err}
 	}
-	if info, err := t.root.Stat(name); err == nil {
-		if !info.IsDir() {
-			return fmt.Errorf("%s is not a directory", name)
-		}
-		return nil
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// resolveDir opens a directory to which symlinks within the tree may lead.
+func (t *Tree) resolveDir(name string) (int, error) {
+	dir, err := t.open(name)
+	if err != nil {
+		return -1, err
 	}
-	if err := t.makeDir(path.Dir(name), mode); err != nil {
-		return err
+	defer dir.Close()
+	if info, err := dir.Stat(); err != nil || !info.IsDir() {
+		return -1, errors.Join(unix.ENOTDIR, err)
 	}
-	if err := t.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err := t.own(name); err != nil {
-		return err
-	}
-	return t.root.Chmod(name, mode)
+	return unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 }
 
 // makeFile writes a file under another name, which then takes the place of what is there.
@@ -291,18 +297,26 @@ func (t *Tree) makeFile(content io.Reader, name string, mode fs.FileMode) error 
 	if name == "." {
 		return errors.New("the top of a volume is a directory")
 	}
-	if err := t.makeDir(path.Dir(name), 0o755); err != nil {
-		return err
-	}
-	fresh := path.Join(path.Dir(name), ".~"+path.Base(name))
-	if err := t.root.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	file, err := t.root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	dir, err := t.makeDir(path.Dir(name), 0o755)
 	if err != nil {
 		return err
 	}
+	defer dir.Close()
+	in, base := int(dir.Fd()), path.Base(name)
+	fresh := ".~" + base
+	failed := func(op string, err error) error { return &fs.PathError{Op: op, Path: name, Err: err} }
+	if err := unix.Unlinkat(in, fresh, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return failed("remove what is left of", err)
+	}
+	fd, err := unix.Openat(in, fresh, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return failed("create", err)
+	}
+	file := os.NewFile(uintptr(fd), name)
 	err = t.fill(file, content)
+	if err == nil {
+		err = own(fd, in)
+	}
 	if err == nil {
 		err = file.Chmod(mode)
 	}
@@ -311,13 +325,13 @@ func (t *Tree) makeFile(content io.Reader, name string, mode fs.FileMode) error 
 	}
 	err = errors.Join(err, file.Close())
 	if err == nil {
-		err = t.own(fresh)
+		if err = unix.Renameat(in, fresh, in, base); err == nil {
+			return nil
+		}
+		err = failed("replace", err)
 	}
-	if err == nil {
-		err = t.root.Rename(fresh, name)
+	if left := unix.Unlinkat(in, fresh, 0); left != nil {
+		err = errors.Join(err, failed("remove what is left of", left))
 	}
-	if err != nil {
-		return errors.Join(err, t.root.Remove(fresh))
-	}
-	return nil
+	return err
 }

@@ -204,6 +204,26 @@ func TestPathsHaveALimit(t *testing.T) {
 	}
 }
 
+// TestDeepPaths would take a minute of CPU if each level were looked up from the top.
+func TestDeepPaths(t *testing.T) {
+	dir, _, tree := world(t)
+	t.Cleanup(func() { _ = untrusted.Remove(filepath.Join(dir, "deep")) })
+	var entries []*tar.Header
+	for i := range 4 {
+		name := fmt.Sprint("deep/", i, strings.Repeat("/d", 2000))
+		entries = append(entries, &tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755},
+			&tar.Header{Typeflag: tar.TypeReg, Name: name + "/file", Mode: 0o644})
+	}
+	if err := tree.Read(t.Context(), archiveOf(t, entries...), "/", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries[len(entries)-2:] {
+		if err := tree.Check(e.Name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // disguised returns an archive of one file whose header is changed.
 func disguised(t *testing.T, header *tar.Header, content string, change func(block []byte)) []byte {
 	t.Helper()

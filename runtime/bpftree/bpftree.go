@@ -1,9 +1,9 @@
 // Package bpftree rewrites a seccomp filter into one that decides the same with far fewer instructions.
 //
-// Compilers such as libseccomp compare the number of a system call with that of one rule after the other. The kernel runs
-// a new filter once for each system call, to find those that are always allowed, and so each container pays for all of
-// these comparisons before its first instruction. Rewrite takes the filter's code, and returns code that searches the
-// rule by halves. It is pure: nothing is loaded into the kernel.
+// Compilers such as libseccomp compare the number of a system call with that of one rule after the other. The kernel runs a
+// new filter once for each system call, to find those that are always allowed, and so each container pays for all of these
+// comparisons before its first instruction. Rewrite takes the filter's code, and returns code that finds the rule by binary
+// search. It is pure: nothing is loaded into the kernel.
 //
 // What a filter does depends on three things: the architecture, the number of the system call, and the words of the
 // arguments. Rewrite runs the filter for each architecture that it knows and each range of numbers that it treats alike,

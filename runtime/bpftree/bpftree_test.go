@@ -209,17 +209,26 @@ func lengthOf(t *testing.T, filter []byte, data *[16]uint32) (steps int) {
 
 func TestUnsupported(t *testing.T) {
 	for name, code := range map[string][]bpf.Instruction{
-		"no instruction":         nil,
-		"no value":               {bpf.LoadAbsolute{Off: 0, Size: 4}},
-		"a jump behind the end":  {bpf.Jump{Skip: 7}, bpf.RetConstant{}},
-		"the other register":     {bpf.TAX{}, bpf.RetConstant{}},
-		"the accumulator":        {bpf.LoadAbsolute{Off: 0, Size: 4}, bpf.RetA{}},
-		"scratch memory":         {bpf.LoadScratch{}, bpf.RetConstant{}},
-		"bits of the number":     {bpf.LoadAbsolute{Off: 0, Size: 4}, bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 1, SkipTrue: 1}, bpf.RetConstant{}, bpf.RetConstant{Val: 1}},
-		"a part of the number":   {bpf.LoadAbsolute{Off: 0, Size: 4}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 1}, bpf.JumpIf{Val: 1, SkipTrue: 1}, bpf.RetConstant{}, bpf.RetConstant{Val: 1}},
-		"order of architectures": {bpf.LoadAbsolute{Off: 4, Size: 4}, bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: 9, SkipTrue: 1}, bpf.RetConstant{}, bpf.RetConstant{Val: 1}},
-		"a byte":                 {bpf.LoadAbsolute{Off: 0, Size: 1}, bpf.RetConstant{}},
-		"arithmetic":             {bpf.LoadAbsolute{Off: 16, Size: 4}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 1}, bpf.RetConstant{}},
+		"no instruction":        nil,
+		"no value":              {bpf.LoadAbsolute{Off: 0, Size: 4}},
+		"a jump behind the end": {bpf.Jump{Skip: 7}, bpf.RetConstant{}},
+		"the other register":    {bpf.TAX{}, bpf.RetConstant{}},
+		"the accumulator":       {bpf.LoadAbsolute{Off: 0, Size: 4}, bpf.RetA{}},
+		"scratch memory":        {bpf.LoadScratch{}, bpf.RetConstant{}},
+		"bits of the number": {
+			bpf.LoadAbsolute{Off: 0, Size: 4}, bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 1, SkipTrue: 1}, bpf.RetConstant{},
+			bpf.RetConstant{Val: 1},
+		},
+		"a part of the number": {
+			bpf.LoadAbsolute{Off: 0, Size: 4}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 1}, bpf.JumpIf{Val: 1, SkipTrue: 1},
+			bpf.RetConstant{}, bpf.RetConstant{Val: 1},
+		},
+		"order of architectures": {
+			bpf.LoadAbsolute{Off: 4, Size: 4}, bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: 9, SkipTrue: 1}, bpf.RetConstant{},
+			bpf.RetConstant{Val: 1},
+		},
+		"a byte":     {bpf.LoadAbsolute{Off: 0, Size: 1}, bpf.RetConstant{}},
+		"arithmetic": {bpf.LoadAbsolute{Off: 16, Size: 4}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 1}, bpf.RetConstant{}},
 	} {
 		raw, err := bpf.Assemble(code)
 		if err != nil {

@@ -20,10 +20,19 @@ func TestLimitsOfAPod(t *testing.T) {
 	}{
 		{rule: "none", spec: `containers: [{name: c}]`},
 		{"huge pages", `{resources: {requests: {cpu: 500m, hugepages-2Mi: 4Mi, hugepages-1Gi: 1Gi}, limits: {hugepages-2Mi: 4Mi, hugepages-1Gi: 1Gi}}, containers: [{name: c}]}`, 0,
-			[]string{"cpu.shares=512", "hugetlb.1GB.limit_in_bytes=1073741824", "hugetlb.1GB.rsvd.limit_in_bytes=1073741824", "hugetlb.2MB.limit_in_bytes=4194304", "hugetlb.2MB.rsvd.limit_in_bytes=4194304"},
-			[]string{"cpu.weight=20", "hugetlb.1GB.max=1073741824", "hugetlb.1GB.rsvd.max=1073741824", "hugetlb.2MB.max=4194304", "hugetlb.2MB.rsvd.max=4194304"}},
+			[]string{
+				"cpu.shares=512", "hugetlb.1GB.limit_in_bytes=1073741824", "hugetlb.1GB.rsvd.limit_in_bytes=1073741824",
+				"hugetlb.2MB.limit_in_bytes=4194304", "hugetlb.2MB.rsvd.limit_in_bytes=4194304",
+			},
+			[]string{
+				"cpu.weight=20", "hugetlb.1GB.max=1073741824", "hugetlb.1GB.rsvd.max=1073741824", "hugetlb.2MB.max=4194304",
+				"hugetlb.2MB.rsvd.max=4194304",
+			}},
 		{"huge pages of its containers", `{containers: [{name: c, resources: {requests: {hugepages-2Mi: 4Mi}}}, {name: d, resources: {requests: {hugepages-2Mi: 2Mi}}}]}`, 0,
-			[]string{"cpu.shares=2", "hugetlb.1GB.limit_in_bytes=0", "hugetlb.1GB.rsvd.limit_in_bytes=0", "hugetlb.2MB.limit_in_bytes=6291456", "hugetlb.2MB.rsvd.limit_in_bytes=6291456"},
+			[]string{
+				"cpu.shares=2", "hugetlb.1GB.limit_in_bytes=0", "hugetlb.1GB.rsvd.limit_in_bytes=0",
+				"hugetlb.2MB.limit_in_bytes=6291456", "hugetlb.2MB.rsvd.limit_in_bytes=6291456",
+			},
 			[]string{"cpu.weight=1", "hugetlb.1GB.max=0", "hugetlb.1GB.rsvd.max=0", "hugetlb.2MB.max=6291456", "hugetlb.2MB.rsvd.max=6291456"}},
 		{"memory, processors and processes", `{resources: {requests: {cpu: 500m}, limits: {cpu: 1, memory: 1Mi}}, containers: [{name: c}]}`, 7,
 			[]string{"cpu.cfs_period_us=100000", "cpu.cfs_quota_us=100000", "cpu.shares=512", "memory.limit_in_bytes=1048576", "pids.max=7"},

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/smallfile"
+	"github.com/jobd/jobd/internal/files"
 )
 
 // Enter moves a process into a group, which it makes, in every hierarchy except that of cpuset: there the group would
@@ -45,7 +45,7 @@ func (h Hierarchies) Processes(group string) []int {
 }
 
 func processesBelow(dir string) []int {
-	content, err := smallfile.Read(filepath.Join(dir, "cgroup.procs"))
+	content, err := files.Read(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return nil // the group is gone, so nothing is in it
 	}
@@ -86,7 +86,11 @@ func (h Hierarchies) Signal(group string, sig unix.Signal) (sent int) {
 	if h.main.mount == "" {
 		return 0
 	}
-	return signalBelow(h.main.dir(group), sig)
+	sent = signalBelow(h.main.dir(group), sig)
+	if sent > 0 && sig == unix.SIGKILL {
+		h.Release(group)
+	}
+	return sent
 }
 
 // signalBelow reaches no process that has only inherited a number: the number is bound to a process first, and then the
@@ -130,7 +134,7 @@ func (h Hierarchies) OOMKills(group string) int {
 	if h.main.v2 {
 		file = "memory.events"
 	}
-	content, err := smallfile.Read(filepath.Join(h.main.dir(group), file))
+	content, err := files.Read(filepath.Join(h.main.dir(group), file))
 	if err != nil {
 		return 0 // the OCI runtime did not make the group: nothing was limited
 	}

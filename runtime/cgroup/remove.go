@@ -35,6 +35,7 @@ func (h Hierarchies) RemoveAll(group string) error {
 		if left == 0 {
 			return h.Remove(group)
 		}
+		h.Release(group)
 		if wait > killTime {
 			return fmt.Errorf("control group %s: %d processes do not end", group, left)
 		}
@@ -63,6 +64,7 @@ func (h Hierarchies) Remove(group string) error {
 		err := removeTree(dir)
 		for wait := time.Millisecond; errors.Is(err, unix.EBUSY) && wait <= busyTime; wait *= 2 {
 			signalBelow(dir, unix.SIGKILL)
+			h.Release(group)
 			time.Sleep(wait) // what was killed is not gone at once
 			err = removeTree(dir)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jobd/jobd/smallfile"
+	"github.com/jobd/jobd/internal/files"
 )
 
 // Usage is what the processes of a group have used of the machine. A figure that the host does not account is 0.
@@ -77,7 +77,7 @@ func accounts(h hierarchy) bool {
 	if !h.v2 {
 		return slices.Contains(h.options, "cpuacct") || slices.Contains(h.options, "memory")
 	}
-	controllers, _ := smallfile.Read(filepath.Join(h.mount, "cgroup.controllers"))
+	controllers, _ := files.Read(filepath.Join(h.mount, "cgroup.controllers"))
 	return slices.Contains(strings.Fields(string(controllers)), "memory")
 }
 
@@ -113,7 +113,7 @@ func (u *Usage) setMemory(anonymous, file, inactive, major, all int64) {
 
 // figure reads a file that holds one number; 0 if there is no such file.
 func figure(dir, file string) int64 {
-	content, err := smallfile.Read(filepath.Join(dir, file))
+	content, err := files.Read(filepath.Join(dir, file))
 	if err != nil {
 		return 0
 	}
@@ -123,7 +123,7 @@ func figure(dir, file string) int64 {
 
 // figures reads a file with a name and a number in each line.
 func figures(dir, file string) map[string]int64 {
-	content, err := smallfile.Read(filepath.Join(dir, file))
+	content, err := files.Read(filepath.Join(dir, file))
 	if err != nil {
 		return nil
 	}

@@ -94,6 +94,7 @@ func TestAttach(t *testing.T) {
 				t.Errorf("one whose words have failed, or are still to come, sees the end with %v", err)
 			}
 		}
+		r.wait(t, once.ID) // its output ends a moment before it is known to have ended
 		if err := r.Attach(t.Context(), once.ID, runtime.AttachRequest{Stdout: &out}); !errdefs.IsNotFound(err) {
 			t.Errorf("after the end: %v", err)
 		}

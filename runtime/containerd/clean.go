@@ -12,7 +12,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/shard"
@@ -27,6 +27,10 @@ func Clean(ctx context.Context, root, state string) error {
 	// The shards go first, so that nothing is left that would start containers.
 	cgroups, err := cgroup.Find()
 	if err == nil {
+		// The first process of a PID namespace, which is among the shards' processes, ends after all others: so those that are
+		// frozen must not stay so. They are killed together with it.
+		cgroups.Signal(runtime.ShardCgroup(root), unix.SIGKILL)
+		cgroups.Release(runtime.CgroupParent(root))
 		err = cgroups.RemoveAll(runtime.ShardCgroup(root))
 	}
 	if err == nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/errdefs"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
@@ -35,8 +35,8 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Namespace is the containerd namespace that holds everything of jobd's.
-const Namespace = "jobd"
+// namespace is the containerd namespace that holds everything of jobd's.
+const namespace = "jobd"
 
 // Config says what directories and programs a runtime uses.
 type Config struct {
@@ -181,7 +181,7 @@ func (r *Runtime) Describe() string {
 func (r *Runtime) Epoch() string { return r.epoch }
 
 // Client returns containerd's own client, for what concerns images. Its stores need a context with its default
-// namespace, Namespace.
+// namespace, which is jobd's.
 func (r *Runtime) Client() *client.Client { return r.server.client }
 
 // Snapshotter returns the name of the snapshotter that images have to be unpacked with.
@@ -237,6 +237,21 @@ func (r *Runtime) Signal(ctx context.Context, id string, sig syscall.Signal, all
 	if err == nil {
 		err = r.shards.at(c.shard).Signal(ctx, id, sig, all)
 	}
+	if err == nil && sig == syscall.SIGKILL {
+		r.release(r.podOf(c), id)
+	}
+	if err != nil {
+		return fmt.Errorf("signal container %s: %w", id, err)
+	}
+	return nil
+}
+
+// SignalOnce sends a signal to a container's first process, unless its shard has done so before.
+func (r *Runtime) SignalOnce(ctx context.Context, id string, sig syscall.Signal) error {
+	c, err := r.running(id)
+	if err == nil {
+		err = r.shards.at(c.shard).SignalOnce(ctx, id, sig)
+	}
 	if err != nil {
 		return fmt.Errorf("signal container %s: %w", id, err)
 	}
@@ -280,5 +295,5 @@ func (r *Runtime) Expect() { r.moves.Expect() }
 func (r *Runtime) Pins() *pins.Pins { return r.pins }
 
 func inNamespace(ctx context.Context) context.Context {
-	return namespaces.WithNamespace(ctx, Namespace)
+	return namespaces.WithNamespace(ctx, namespace)
 }

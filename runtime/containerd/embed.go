@@ -2,7 +2,6 @@ package containerd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -23,10 +22,8 @@ import (
 	"github.com/containerd/platforms"
 	"github.com/containerd/plugin"
 	"github.com/containerd/plugin/registry"
-	"golang.org/x/sys/unix"
 
 	_ "github.com/containerd/containerd/v2/plugins/content/local/plugin"
-	_ "github.com/containerd/containerd/v2/plugins/diff/walking/plugin"
 	_ "github.com/containerd/containerd/v2/plugins/events"
 	_ "github.com/containerd/containerd/v2/plugins/gc"
 	_ "github.com/containerd/containerd/v2/plugins/leases"
@@ -52,7 +49,8 @@ import (
 	_ "github.com/containerd/containerd/v2/plugins/streaming"
 	_ "github.com/containerd/containerd/v2/plugins/transfer"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/files"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 // unusedPlugins are plugins that come with packages needed for others. The metrics of gRPC are registered process-wide,
@@ -152,7 +150,7 @@ func init() {
 			}
 			// Clients on the socket use this map too.
 			service.(map[string]snapshots.Snapshotter)[e.snapshotter] = e.commits.snapshots.forImages(e.snapshots())
-			e.client, err = client.New("", client.WithDefaultNamespace(Namespace),
+			e.client, err = client.New("", client.WithDefaultNamespace(namespace),
 				client.WithDefaultPlatform(platforms.Default()), client.WithInMemoryServices(ic))
 			return e, err
 		},
@@ -184,14 +182,14 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 			// does not collect.
 			"io.containerd.gc.v1.scheduler": map[string]any{"startup_delay": "10s", "mutation_threshold": 10000},
 			// Layers are on disk before anything refers to them: a power cut must not leave empty files in them.
-			"io.containerd.service.v1.diff-service": map[string]any{"default": []string{"walking"}, "sync_fs": true},
+			"io.containerd.service.v1.diff-service": map[string]any{"default": []string{unpacker}, "sync_fs": true},
 		},
 	}
 	if err := server.CreateTopLevelDirectories(config); err != nil {
 		return nil, fmt.Errorf("boot containerd: %w", err)
 	}
 	// The check makes a few files. When the disk is full, it says nothing about the kernel, and overlayfs is assumed.
-	if err := overlayutils.Supported(config.Root); err != nil && !isFull(err) {
+	if err := overlayutils.Supported(config.Root); err != nil && !files.Full(err) {
 		e.snapshotter = native
 		c.Logger.Warn("cannot mount overlayfs: images are copied for each container, which is slow and takes space",
 			"path", config.Root, "error", err)
@@ -209,9 +207,6 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 	return e, e.prepareNamespace()
 }
 
-// isFull reports whether an error says that a disk has no space or no inodes left.
-func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
-
 // prepareNamespace creates the namespace and sets its default snapshotter.
 func (e *embedded) prepareNamespace() error {
 	ctx := inNamespace(e.ctx)
@@ -220,12 +215,12 @@ func (e *embedded) prepareNamespace() error {
 	if err != nil {
 		return fmt.Errorf("containerd: %w", err)
 	}
-	if !slices.Contains(names, Namespace) {
-		if err := store.Create(ctx, Namespace, nil); err != nil {
+	if !slices.Contains(names, namespace) {
+		if err := store.Create(ctx, namespace, nil); err != nil {
 			return fmt.Errorf("containerd: %w", err)
 		}
 	}
-	labels, err := store.Labels(ctx, Namespace)
+	labels, err := store.Labels(ctx, namespace)
 	if err != nil {
 		return fmt.Errorf("containerd: %w", err)
 	}
@@ -233,7 +228,7 @@ func (e *embedded) prepareNamespace() error {
 	if chosen == e.snapshotter || chosen == "" && e.snapshotter == overlayfs {
 		return nil
 	}
-	if err := store.SetLabel(ctx, Namespace, defaults.DefaultSnapshotterNSLabel, e.snapshotter); err != nil {
+	if err := store.SetLabel(ctx, namespace, defaults.DefaultSnapshotterNSLabel, e.snapshotter); err != nil {
 		return fmt.Errorf("containerd: %w", err)
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jobd/jobd/atomicfile"
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/files"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -49,7 +49,7 @@ func readEpoch(ctx context.Context, root layout.Root, state layout.State) (strin
 	if epoch == "" {
 		epoch = fmt.Sprintf("%x", time.Now().UnixNano())
 	}
-	return epoch, atomicfile.Write(state.Epoch(), []byte(boot+" "+epoch+" "+store), 0o600)
+	return epoch, files.Replace(state.Epoch(), []byte(boot+" "+epoch+" "+store), 0o600)
 }
 
 // storeID returns what tells the images and layers of one root from those of all others.
@@ -63,7 +63,7 @@ func storeID(root layout.Root) (string, error) {
 		return "", err
 	}
 	fresh := rand.Text()
-	return fresh, atomicfile.Write(path, []byte(fresh), 0o600)
+	return fresh, files.Replace(path, []byte(fresh), 0o600)
 }
 
 // leaveStore ends the shards of a state directory, which keep layers mounted.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/image"
 )
 
@@ -62,7 +62,8 @@ func TestContainersOfARootThatIsGoneAreNotTouched(t *testing.T) {
 	if err := os.Remove(id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(context.Background(), r.config); err == nil || !strings.Contains(err.Error(), "jobd clean --root "+r.config.Root+" --state "+r.config.State) {
+	if _, err := Open(context.Background(), r.config); err == nil ||
+		!strings.Contains(err.Error(), "jobd clean --root "+r.config.Root+" --state "+r.config.State) {
 		t.Fatalf("got %v, want what to do", err)
 	}
 	if err := os.WriteFile(id, was, 0o600); err != nil { // it was not mounted yet

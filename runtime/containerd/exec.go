@@ -33,6 +33,9 @@ func (r *Runtime) exec(ctx context.Context, id string, e runtime.ExecRequest) (i
 	if err != nil {
 		return 0, err
 	}
+	if err := r.refuseFrozen(r.podOf(c), id); err != nil {
+		return 0, err
+	}
 	r.Expect()
 	at := r.shards.at(c.shard)
 	if e.Own && !at.Can(protocol.CanExecOwn) {

@@ -162,7 +162,9 @@ func TestWhoeverWantedItLeaves(t *testing.T) {
 		}
 		said(c.ID, "cat /tmp/exec | tr '\\n' ' '", "1048576 end")
 		_, err = r.Exec(t.Context(), c.ID, runtime.ExecRequest{
-			Args: []string{"sh", "-c", "sleep 0.3; read x; echo $x >/tmp/tty; sleep 100"}, TTY: true, Stdin: strings.NewReader("typed\n"), Stdout: io.Discard, Left: gone,
+			Args: []string{
+				"sh", "-c", "sleep 0.3; read x; echo $x >/tmp/tty; sleep 100",
+			}, TTY: true, Stdin: strings.NewReader("typed\n"), Stdout: io.Discard, Left: gone,
 		})
 		if err != nil && !errdefs.IsAborted(err) {
 			t.Errorf("exec with a terminal: %v", err)

@@ -113,7 +113,7 @@ func (l *layers) find(key string) (recycledLayer, bool) {
 // namespace/number/container.
 func containerOf(key string) string {
 	parts := strings.SplitN(key, "/", 3)
-	if len(parts) != 3 || parts[0] != Namespace {
+	if len(parts) != 3 || parts[0] != namespace {
 		return ""
 	}
 	return parts[2]

@@ -9,7 +9,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/mount"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 func TestALayerThatACrashLeftHalfMadeIsNotInTheWay(t *testing.T) {

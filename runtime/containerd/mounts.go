@@ -8,7 +8,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/mount"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 // KeepMountsIn sets the directory of containerd's temporary mounts, those of layers that it unpacks, to one below a

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/atomicfile"
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/files"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/shard/protocol"
@@ -185,7 +185,7 @@ func writeVerdicts(path string, verdicts map[string]verdict) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(path, content, 0o600)
+	return files.Replace(path, content, 0o600)
 }
 
 // selfTest runs a container in the same way as a pod's: by a shard, with limits, devices and a seccomp profile. The

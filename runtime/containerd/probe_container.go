@@ -11,7 +11,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/shard/protocol"
@@ -78,7 +78,7 @@ func probeSpec(c Config, id, flag string, profile *specs.LinuxSeccomp) ([]byte, 
 	}
 	container := corev1.Container{Name: "probe", Command: []string{"/jobd-shim", flag}}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}}
-	pod.Name, pod.Namespace = "probe", Namespace
+	pod.Name, pod.Namespace = "probe", namespace
 	mounts := []specs.Mount{{Type: "bind", Source: c.ShimPath, Destination: "/jobd-shim", Options: []string{"bind", "ro"}}}
 	for _, dir := range []string{"/lib", "/lib64"} { // it need not be a static binary
 		if _, err := os.Stat(dir); err == nil {

@@ -19,7 +19,7 @@ import (
 // recover finds every container again: the objects say which exist, the shards say what state they are in.
 func (r *Runtime) recover(ctx context.Context) error {
 	ctx = inNamespace(ctx)
-	if err := errors.Join(r.forget(ctx), r.endLeases(ctx), unmountImages(r.config.State)); err != nil {
+	if err := errors.Join(r.forget(ctx), r.endLeases(ctx), unmountViews(r.config.State)); err != nil {
 		return err
 	}
 	crash.At("recover.database")

@@ -142,9 +142,11 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	if err := os.MkdirAll(probe, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	users := filepath.Join(r.config.State, "containerd", imageDir+"1")
-	if err := errors.Join(os.Mkdir(users, 0o700), syscall.Mount("tmpfs", users, "tmpfs", 0, "")); err != nil {
-		t.Fatal(err)
+	view, older := filepath.Join(viewsDir(r.config.State), viewPrefix+"1"), filepath.Join(r.config.State, "containerd", "users-1")
+	for _, place := range []string{view, older} {
+		if err := errors.Join(os.MkdirAll(place, 0o700), syscall.Mount("tmpfs", place, "tmpfs", 0, "")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.open(t)
 	r.cleanup.Wait()
@@ -154,7 +156,7 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	if left := r.held(c.ID); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	for what, path := range map[string]string{"the cgroup of nobody": stray, "the mount of an image's users": users, "a probe": probe} {
+	for what, path := range map[string]string{"the cgroup of nobody": stray, "the mount of a view": view, "that of an older jobd": older, "a probe": probe} {
 		if _, err := os.Stat(path); err == nil {
 			t.Error(what, "is left")
 		}
@@ -165,7 +167,10 @@ func TestKilledDaemon(t *testing.T) {
 	ociRuntimes(t, func(t *testing.T, r *rig) {
 		r.Close()
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), "JOBD_TEST_CHILD="+r.config.Root, "JOBD_TEST_STATE="+r.config.State, "JOBD_TEST_RUNTIME="+r.config.OCIRuntime, "JOBD_TEST_SHIM="+r.config.ShimPath)
+		child.Env = append(
+			os.Environ(), "JOBD_TEST_CHILD="+r.config.Root, "JOBD_TEST_STATE="+r.config.State,
+			"JOBD_TEST_RUNTIME="+r.config.OCIRuntime, "JOBD_TEST_SHIM="+r.config.ShimPath,
+		)
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
 		if err != nil {

@@ -1,12 +1,17 @@
 package containerd
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
@@ -34,6 +39,48 @@ func TestLayersAreUsedAgain(t *testing.T) {
 		if _, got := r.run(t, pod(fmt.Sprint("v", i+1), look)); got != fresh {
 			t.Errorf("after %q:\n%s\nwant\n%s", spoil, got, fresh)
 		}
+	}
+}
+
+// Whoever reads the files of a container slowly sees none of the container that comes after it.
+func TestALayerThatIsReadIsNotUsedAgain(t *testing.T) {
+	r := newRig(t, "")
+	first := r.container(t, pod("u1", "mkdir /secret; echo of the first >/secret/first"), "main")
+	r.start(t, first)
+	r.wait(t, first.ID)
+	err := r.WithFiles(t.Context(), first.ID, func(root string) error {
+		if err := r.Remove(t.Context(), first.ID); err != nil {
+			return err
+		}
+		r.cleanup.Wait()
+		if err := r.WithFiles(t.Context(), first.ID, func(string) error { return nil }); !errdefs.IsNotFound(err) {
+			t.Errorf("files of one that is removed: %v", err)
+		}
+		uid := "v1"
+		for i := 2; r.shards.of(uid) != r.shards.of("u1"); i++ {
+			uid = fmt.Sprint("v", i)
+		}
+		second := r.container(t, pod(uid, "mkdir /secret; echo of the second >/secret/second; sleep 100"), "main")
+		r.start(t, second)
+		for late := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+			var out bytes.Buffer
+			if _, err := r.Exec(t.Context(), second.ID, runtime.ExecRequest{Args: []string{"cat", "/secret/second"}, Stdout: &out}); err != nil {
+				return err
+			}
+			if out.String() == "of the second\n" {
+				break
+			}
+			if time.Now().After(late) {
+				return errors.New("the second one writes nothing")
+			}
+		}
+		if content, err := os.ReadFile(filepath.Join(root, "secret/second")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the files of the first one have those of the second: %q, %v", content, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -129,6 +129,7 @@ func (r *Runtime) kill(ctx context.Context, id string, held *container) error {
 	if err != nil && !errors.Is(err, errdefs.ErrNotFound) {
 		return err
 	}
+	r.release(r.podOf(held), id)
 	select {
 	case <-held.ended:
 		return nil

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/lru"
 
-	"github.com/jobd/jobd/atomicfile"
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/files"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/bpftree"
 	"github.com/jobd/jobd/runtime/shard"
 )
@@ -181,7 +181,7 @@ func (f *filters) add(ctx context.Context, name string, runtime ociRuntime, prof
 		} else {
 			content = tree
 		}
-		if err := errors.Join(os.MkdirAll(f.dir, 0o700), atomicfile.Write(f.path(name), content, 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(f.dir, 0o700), files.Replace(f.path(name), content, 0o600)); err != nil {
 			return "", fmt.Errorf("keep seccomp filter: %w", err)
 		}
 	}

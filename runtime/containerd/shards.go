@@ -13,7 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/shard/protocol"

@@ -30,22 +30,22 @@ func (t *tasks) Delete(_ context.Context, id string) (*runtime.Exit, error) {
 }
 
 func (t *tasks) Get(ctx context.Context, id string) (runtime.Task, error) {
-	namespace, err := namespaces.NamespaceRequired(ctx)
+	asked, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t.runtime.mu.Lock()
 	defer t.runtime.mu.Unlock()
 	c := t.runtime.containers[id]
-	if namespace != Namespace || c == nil || c.status.State == jobd.Created {
+	if asked != namespace || c == nil || c.status.State == jobd.Created {
 		return nil, fmt.Errorf("task %s: %w", id, errdefs.ErrNotFound)
 	}
 	return &task{runtime: t.runtime, id: id, container: c}, nil
 }
 
 func (t *tasks) Tasks(ctx context.Context, all bool) ([]runtime.Task, error) {
-	namespace, ok := namespaces.Namespace(ctx)
-	if !all && (!ok || namespace != Namespace) {
+	asked, ok := namespaces.Namespace(ctx)
+	if !all && (!ok || asked != namespace) {
 		return nil, nil
 	}
 	t.runtime.mu.Lock()
@@ -72,7 +72,7 @@ func (t *task) status() jobd.Status {
 }
 
 func (t *task) ID() string        { return t.id }
-func (t *task) Namespace() string { return Namespace }
+func (t *task) Namespace() string { return namespace }
 
 func (t *task) State(context.Context) (runtime.State, error) {
 	s := t.status()

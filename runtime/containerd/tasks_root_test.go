@@ -22,7 +22,7 @@ func TestCtrTellsTheTruth(t *testing.T) {
 	r.start(t, ended)
 	r.wait(t, ended.ID)
 	ask := func(args ...string) string {
-		out, err := exec.Command(ctr, append([]string{"-a", r.config.State + "/containerd.sock", "-n", Namespace}, args...)...).CombinedOutput()
+		out, err := exec.Command(ctr, append([]string{"-a", r.config.State + "/containerd.sock", "-n", namespace}, args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
@@ -33,6 +33,10 @@ func TestCtrTellsTheTruth(t *testing.T) {
 		if !containsLine(tasks, id, state) || !containsLine(ask("containers", "ls"), id, r.image.Name) {
 			t.Errorf("%s: got\n%s", id, tasks)
 		}
+	}
+	if out, err := exec.Command(ctr, "-a", r.config.State+"/containerd.sock", "-n", "k8s.io", "tasks", "ls").CombinedOutput(); err != nil ||
+		strings.Contains(string(out), running.ID) {
+		t.Errorf("another namespace: %v: %s", err, out)
 	}
 	if out := ask("images", "ls"); !containsLine(out, r.image.Name) {
 		t.Errorf("got\n%s", out)

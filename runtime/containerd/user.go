@@ -6,16 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/opencontainers/runtime-spec/specs-go"
-	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
@@ -68,66 +63,6 @@ func (c *passwdCache) get(chainID string, read func() (userFiles, error)) (userF
 	}
 	c.images[chainID] = files
 	return files, nil
-}
-
-// imageDir begins the names of mount points that exist only while an image is opened.
-const imageDir = "users-"
-
-// unmountImages removes what a process that was killed while it opened an image has left.
-func unmountImages(state string) error {
-	left, err := filepath.Glob(filepath.Join(layout.State(state).Containerd(), imageDir+"*"))
-	for _, dir := range left {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // nothing is mounted
-			return fmt.Errorf("unmount %s: %w", dir, err)
-		}
-		err = errors.Join(err, os.Remove(dir))
-	}
-	return err
-}
-
-// openImage opens the root of the image that a snapshot lies over, which is the content of the snapshot itself while that
-// is new. It is nil for an image without layers.
-func openImage(state string, mounts []mount.Mount) (*os.File, error) {
-	for _, m := range mounts {
-		if m.Type != "overlay" {
-			return openDir(m.Source)
-		}
-		for _, option := range m.Options {
-			lower, ok := strings.CutPrefix(option, "lowerdir=")
-			if !ok {
-				continue
-			}
-			// The lowest layer has nothing of the image (lowestLayers), and lies elsewhere than those of images, whose paths
-			// are shortened by what they have in common.
-			if end := strings.LastIndex(lower, ":"); end >= 0 {
-				lower = lower[:end]
-			}
-			if !strings.Contains(lower, ":") {
-				return openDir(lower)
-			}
-			dir, err := os.MkdirTemp(layout.State(state).Containerd(), imageDir)
-			if err != nil {
-				return nil, err
-			}
-			defer os.Remove(dir)
-			// The kernel takes a page of options. This call makes more of them fit.
-			layers := mount.Mount{Type: "overlay", Source: "overlay", Options: []string{"ro", "lowerdir=" + lower}}
-			if err := layers.Mount(dir); err != nil {
-				return nil, fmt.Errorf("mount layers of the image: %w", err)
-			}
-			defer unix.Unmount(dir, unix.MNT_DETACH) // what is open stays
-			return openDir(dir)
-		}
-	}
-	return nil, nil
-}
-
-func openDir(dir string) (*os.File, error) {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
-	}
-	return os.NewFile(uintptr(fd), dir), nil
 }
 
 func readUserFiles(state string, mounts []mount.Mount) (files userFiles, err error) {

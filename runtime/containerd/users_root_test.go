@@ -11,7 +11,7 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/userns"
 )
 
@@ -60,7 +60,10 @@ func TestALayerGoesFromUsersToOthers(t *testing.T) {
 	const look = "ls -lnd / /bin /etc /bin/busybox | awk '{print $1, $3, $4, $9}'; find / -xdev | sort; touch /mine && ls -ln /mine | awk '{print $3}'"
 	fresh := ""
 	for i, of := range []string{"the host's", "a", "a", "b", "the host's", "b", "a"} {
-		c := r.container(t, pod(fmt.Sprint("u", i), look+"; chown 7:8 / /etc /bin/busybox; chmod 4755 /bin/busybox; mkdir -p /left/behind"), "main", changes[of])
+		c := r.container(
+			t, pod(fmt.Sprint("u", i), look+"; chown 7:8 / /etc /bin/busybox; chmod 4755 /bin/busybox; mkdir -p /left/behind"),
+			"main", changes[of],
+		)
 		r.start(t, c)
 		status := r.wait(t, c.ID)
 		got := output(t, c.LogPath)

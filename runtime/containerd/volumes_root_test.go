@@ -16,7 +16,13 @@ func TestVolumes(t *testing.T) {
 			ociRuntimes(t, func(t *testing.T, r *rig) {
 				p := pod("u1", "cat /data/file; touch /data/seen")
 				p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}}}
-				writer := corev1.Container{Name: "writer", Command: []string{"sh", "-c", "echo shared > /deep/er/file; while [ ! -e /deep/er/seen ]; do sleep 0.02; done; grep ' /deep/er ' /proc/mounts"}}
+				writer := corev1.Container{
+					Name: "writer",
+					Command: []string{
+						"sh", "-c",
+						"echo shared > /deep/er/file; while [ ! -e /deep/er/seen ]; do sleep 0.02; done; grep ' /deep/er ' /proc/mounts",
+					},
+				}
 				writer.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/deep/er"}}
 				p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 				p.Spec.Containers = append(p.Spec.Containers, writer)

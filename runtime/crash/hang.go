@@ -10,7 +10,7 @@ import (
 )
 
 // Hang marks a point by its name in parts. When the test has said so, whoever passes it does not come back: it spins, or
-// waits for ever.
+// waits for ever, or panics.
 func Hang(parts ...string) {
 	if dir == "" {
 		return
@@ -24,6 +24,9 @@ func Hang(parts ...string) {
 		return
 	}
 	for how == "spin" {
+	}
+	if how == "panic" {
+		panic("at " + point)
 	}
 	select {}
 }

@@ -2,9 +2,9 @@
 // names devices of a kind such as nvidia.com/gpu, and what a container needs for each. A kind is a resource that
 // containers ask for, and a device is assigned to one pod at a time.
 //
-// It takes pods and produces edits of the OCI specs of their containers, and follows the files (Watch). What a pod was assigned is recorded before it
-// is used, in one file per pod below STATE/devices, until the pod has been torn down: so it is known again after the
-// daemon has died.
+// It takes pods and produces edits of the OCI specs of their containers, and follows the files (Watch). What a pod was
+// assigned is recorded before it is used, in one file per pod below STATE/devices, until the pod has been torn down: so it
+// is known again after the daemon has died.
 package devices
 
 import (
@@ -29,7 +29,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/pkg/parser"
 
-	"github.com/jobd/jobd/atomicfile"
+	"github.com/jobd/jobd/internal/files"
 )
 
 // freeTimeout bounds how long a pod waits until another pod's devices are free: the other has ended, or there would
@@ -78,7 +78,7 @@ func Open(o Options) (*Devices, error) {
 	for _, e := range entries {
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		var given Assigned
-		if err == nil && !strings.HasSuffix(e.Name(), atomicfile.Unfinished) {
+		if err == nil && !strings.HasSuffix(e.Name(), files.Unfinished) {
 			err = json.Unmarshal(content, &given)
 		}
 		if err != nil {
@@ -198,7 +198,7 @@ func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assig
 		return nil, nil, err
 	}
 	if err := errors.Join(os.MkdirAll(d.options.Dir, 0o700),
-		atomicfile.Write(filepath.Join(d.options.Dir, uid), content, 0o600)); err != nil {
+		files.Replace(filepath.Join(d.options.Dir, uid), content, 0o600)); err != nil {
 		return nil, nil, fmt.Errorf("record the devices of pod %s: %w", uid, err)
 	}
 	d.pods[uid] = given

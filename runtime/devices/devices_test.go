@@ -150,7 +150,8 @@ func TestInject(t *testing.T) {
 	if err := d.Inject(spec, map[corev1.ResourceName][]string{kind: {"vendor.com/gpu=10"}}); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(spec.Process.Env, []string{"GPU=ten"}) || len(spec.Linux.Devices) != 1 || spec.Linux.Devices[0].Path != "/dev/null" || len(spec.Linux.Resources.Devices) != 1 {
+	if !slices.Equal(spec.Process.Env, []string{"GPU=ten"}) || len(spec.Linux.Devices) != 1 ||
+		spec.Linux.Devices[0].Path != "/dev/null" || len(spec.Linux.Resources.Devices) != 1 {
 		t.Errorf("got %+v %+v", spec.Process, spec.Linux)
 	}
 	if err := d.Inject(spec, map[corev1.ResourceName][]string{kind: {"vendor.com/gpu=gone"}}); err == nil {

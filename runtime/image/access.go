@@ -10,7 +10,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/jobd/jobd/runtime"
 )
@@ -40,6 +40,9 @@ func readAccess(labels map[string]string) access {
 
 // access returns the entry of a credential in that list.
 func (c credential) access() string {
+	if c.entry != "" {
+		return c.entry
+	}
 	hash := sha256.New()
 	_ = json.NewEncoder(hash).Encode(c.AuthConfig)
 	return fmt.Sprintf("%x/%s", hash.Sum(nil)[:16], c.secret)
@@ -47,12 +50,18 @@ func (c credential) access() string {
 
 // allows reports whether one of the credentials gives access.
 func (a access) allows(own keyring) bool {
-	return a == nil || slices.ContainsFunc(own, func(k key) bool {
+	if a == nil {
+		return true
+	}
+	hashes, uids := sets.New[string](), sets.New[string]()
+	for _, known := range a {
+		hash, uid, _ := strings.Cut(known, "/")
+		hashes.Insert(hash)
+		uids.Insert(uid)
+	}
+	return slices.ContainsFunc(own, func(k key) bool {
 		hash, uid, _ := strings.Cut(k.credential.access(), "/")
-		return slices.ContainsFunc(a, func(known string) bool {
-			knownHash, knownUID, _ := strings.Cut(known, "/")
-			return knownHash == hash || knownUID == uid && uid != ""
-		})
+		return hashes.Has(hash) || uid != "" && uids.Has(uid)
 	})
 }
 
@@ -65,7 +74,7 @@ func (a access) plus(c credential) access {
 }
 
 // mayUse reports whether a pod with these pull secrets may use an image that is present, without asking the registry.
-func (i *Images) mayUse(ctx context.Context, name string, secrets []corev1.Secret) bool {
+func (i *Images) mayUse(ctx context.Context, name string, secrets *runtime.PullSecrets) bool {
 	i.mu.Lock()
 	a, ok := i.access[name]
 	generation := i.generation
@@ -85,7 +94,7 @@ func (i *Images) mayUse(ctx context.Context, name string, secrets []corev1.Secre
 	if a == nil {
 		return true
 	}
-	own, err := pullSecrets(secrets)
+	own, err := keyringOf(secrets)
 	return err == nil && a.allows(own)
 }
 

@@ -13,14 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/testdata/registry"
 )
 
 // secretOf is a pull secret for a registry.
-func secretOf(uid, host, user, password string) []corev1.Secret {
+func secretOf(uid, host, user, password string) *runtime.PullSecrets {
 	s := dockerConfigSecret(fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, basic(user, password)))
 	s.UID = types.UID(uid)
-	return []corev1.Secret{s}
+	return runtime.NewPullSecrets([]corev1.Secret{s})
 }
 
 // What a registry has given for the credentials of one pod is not there for another one that has none of them.
@@ -36,7 +37,7 @@ func TestImagesOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
 		policy  corev1.PullPolicy
-		secrets []corev1.Secret
+		secrets *runtime.PullSecrets
 		asks    bool
 		refused func(error) bool // nil: it is given
 	}{
@@ -101,7 +102,7 @@ func TestAccessIsBounded(t *testing.T) {
 	a := access{"0/x"}
 	var last keyring
 	for n := range 500 {
-		keys, err := pullSecrets(secretOf(fmt.Sprintf("%036d", n), "a.io", "me", fmt.Sprint(n)))
+		keys, err := keyringOf(secretOf(fmt.Sprintf("%036d", n), "a.io", "me", fmt.Sprint(n)))
 		if err != nil {
 			t.Fatal(err)
 		}

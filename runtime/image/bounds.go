@@ -3,10 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"strings"
 
-	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -28,6 +25,9 @@ func checkSize(what string, size int64) error {
 
 // checkDescriptor checks what is announced before it is fetched.
 func checkDescriptor(d imagespec.Descriptor) error {
+	if err := checkNamed(d); err != nil {
+		return err
+	}
 	switch {
 	case images.IsIndexType(d.MediaType):
 		return checkSize("index", d.Size)
@@ -39,38 +39,11 @@ func checkDescriptor(d imagespec.Descriptor) error {
 	return nil
 }
 
-// metadata is a content store from which only metadata is read: what is too large is not opened, whatever type it
-// claims to be.
-type metadata struct{ content.Provider }
-
-func (m metadata) ReaderAt(ctx context.Context, d imagespec.Descriptor) (content.ReaderAt, error) {
-	r, err := m.Provider.ReaderAt(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkSize("metadata", r.Size()); err != nil {
-		r.Close()
-		return nil, err
-	}
-	return r, nil
-}
-
-// metadata returns the content store for indexes, manifests and configs.
-func (i *Images) metadata() metadata { return metadata{i.client.ContentStore()} }
-
 // manifest reads the manifest of an image for this machine, and checks that its config can be read.
 func (i *Images) manifest(ctx context.Context, target imagespec.Descriptor) (imagespec.Manifest, error) {
-	m, err := images.Manifest(ctx, i.metadata(), target, i.platform)
+	m, err := images.Manifest(ctx, i.client.ContentStore(), target, i.platform)
 	if err != nil {
 		return m, err
 	}
 	return m, checkSize("config", m.Config.Size)
-}
-
-// isBlob reports whether a request is for a blob, even if the registry has redirected it.
-func isBlob(req *http.Request) bool {
-	for req.Response != nil && req.Response.Request != nil {
-		req = req.Response.Request
-	}
-	return strings.Contains(req.URL.Path, "/blobs/")
 }

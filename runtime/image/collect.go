@@ -56,6 +56,17 @@ func (i *Images) Collect(
 	done.Wanted, done.Before = p.excess(before), before
 	expired, spare := p.choose(all, now)
 	var errs []error
+	if done.Wanted > 0 { // what pulls that have failed have begun goes before any image
+		err := i.sweep(ctx)
+		if err == nil {
+			var after Disk
+			after, err = disk()
+			done.Freed = max(0, after.Available-before.Available)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
 	remove := func(c candidate) (ok bool) {
 		removed, err := i.removeUnused(ctx, c.names, now)
 		done.Removed = append(done.Removed, removed...)
@@ -84,6 +95,16 @@ func (i *Images) Collect(
 		}
 	}
 	return done, errors.Join(errs...)
+}
+
+// sweep has containerd remove what nothing keeps.
+func (i *Images) sweep(ctx context.Context) error {
+	_, release, err := i.leased(ctx)
+	if err != nil {
+		return fmt.Errorf("collect what pulls have left: %w", err)
+	}
+	release(true)
+	return nil
 }
 
 // contents returns all images with what is known of their use, and records that for the next start.

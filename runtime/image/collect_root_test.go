@@ -174,6 +174,33 @@ func TestCollectedDiskIsFree(t *testing.T) {
 	}
 }
 
+// What a pull that failed has begun goes when the disk is too full, also if there is no image that could.
+func TestCollectTakesWhatPullsHaveBegun(t *testing.T) {
+	root := t.TempDir()
+	i := newImagesAt(t, root, Options{})
+	l := newLiar(t)
+	const size = 1 << 20
+	l.serve(t, small(t, "content"), func(m map[string]any, put func(string, []byte)) {
+		layer := m["layers"].([]any)[0].(map[string]any)
+		layer["size"] = 2 * size
+		put("blobs/"+layer["digest"].(string), []byte(noise(size)))
+	})
+	if _, err := i.Ensure(t.Context(), l.name(), corev1.PullIfNotPresent, nil, nil); err == nil {
+		t.Fatal("it is pulled")
+	}
+	if left := onDisk(t, root); left < size {
+		t.Fatalf("nothing is left for the next pull: %d bytes", left)
+	}
+	used := func() int64 { return onDisk(t, root) }
+	before := used()
+	done, err := i.Collect(t.Context(), GCPolicy{HighThreshold: 90, LowThreshold: 80}, usedBy(), func() (Disk, error) {
+		return Disk{Capacity: 10 * size, Available: max(0, before-used())}, nil
+	})
+	if left := onDisk(t, root); err != nil || left >= size/2 || done.Freed < size/2 { // the last bytes may not have come
+		t.Errorf("%d bytes are left, %d are said to be freed: %v", left, done.Freed, err)
+	}
+}
+
 // When an image was used is known after a restart too, to the hour.
 func TestUseIsNoted(t *testing.T) {
 	i := newImages(t, Options{})

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,19 +20,29 @@ import (
 )
 
 // destinations are where the requests of one pull may go. Whoever names an image chooses the registry, which chooses where else
-// the daemon asks, by redirects and by the realm for tokens: to this machine itself and to what only this machine is told
-// (metadata of a cloud) that leads only if the registry itself is there, or if the administrator says so in a hosts.toml.
+// the daemon asks, by redirects and by the realm for tokens: to this machine itself that leads only if the registry itself is
+// there, and to what only this machine is told (metadata of a cloud) only if the administrator says so in a hosts.toml.
 type destinations struct {
-	mu      sync.Mutex
-	named   map[string]bool // host:port of the registry, of its mirrors and of other hosts of its hosts.toml
-	proxies map[string]bool // host:port of proxies, which the environment of the daemon names
+	mu         sync.Mutex
+	named      map[string]namer // by the host:port of the registry, of its mirrors and of other hosts of its hosts.toml
+	configured map[string]bool  // registries that have a directory of their own in HostsDir
+	proxies    map[string]bool  // host:port of proxies, which the environment of the daemon names
 
 	// own returns the addresses of this machine.
 	own func() ([]netip.Addr, error)
 }
 
+// namer is who has named a host.
+type namer int
+
+const (
+	byRegistry      namer = iota // by what it has answered
+	byImage                      // it is the registry itself
+	byAdministrator              // a hosts.toml names it
+)
+
 func newDestinations() *destinations {
-	return &destinations{named: map[string]bool{}, proxies: map[string]bool{}, own: ownAddresses}
+	return &destinations{named: map[string]namer{}, configured: map[string]bool{}, proxies: map[string]bool{}, own: ownAddresses}
 }
 
 func ownAddresses() (own []netip.Addr, err error) {
@@ -46,6 +58,18 @@ func ownAddresses() (own []netip.Addr, err error) {
 	return own, nil
 }
 
+// hostDir notes the registries for which the administrator has written something. The directory for all others does not count:
+// whoever wrote it had none of them in mind.
+func (d *destinations) hostDir(find func(name string) (string, error)) func(name string) (string, error) {
+	return func(name string) (string, error) {
+		dir, err := find(name)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.configured[name] = err == nil && dir != "" && filepath.Base(dir) != "_default"
+		return dir, err
+	}
+}
+
 // hosts notes the hosts of a registry.
 func (d *destinations) hosts(of docker.RegistryHosts) docker.RegistryHosts {
 	return func(name string) ([]docker.RegistryHost, error) {
@@ -53,7 +77,11 @@ func (d *destinations) hosts(of docker.RegistryHosts) docker.RegistryHosts {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for i, h := range hosts {
-			d.named[hostPort(&url.URL{Scheme: h.Scheme, Host: h.Host})] = true
+			by := byAdministrator
+			if !d.configured[name] && strings.EqualFold(h.Host, name) {
+				by = byImage
+			}
+			d.named[hostPort(&url.URL{Scheme: h.Scheme, Host: h.Host})] = by
 			hosts[i].Authorizer = authorizer{h.Authorizer}
 		}
 		return hosts, err
@@ -69,10 +97,18 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-func (d *destinations) isNamed(at string) bool {
+// namerOf returns who has named a host:port.
+func (d *destinations) namerOf(at string) namer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.named[at]
+	return d.named[strings.ToLower(at)]
+}
+
+// isProxy reports whether a host:port is that of a proxy.
+func (d *destinations) isProxy(at string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.proxies[strings.ToLower(at)]
 }
 
 // proxy notes the proxies that are used. What a proxy resolves and reaches is its own affair.
@@ -102,61 +138,74 @@ func (d *destinations) proxy(of func(*http.Request) (*url.URL, error)) func(*htt
 // check refuses a request to an address that it names itself, which a proxy would reach for it.
 func (d *destinations) check(u *url.URL) error {
 	at, err := netip.ParseAddr(u.Hostname())
-	if err != nil || d.isNamed(hostPort(u)) {
+	if err != nil {
 		return nil
 	}
-	return d.allow(at)
+	return d.allow(at, d.namerOf(hostPort(u)))
 }
 
 // dial is the DialContext of a transport. Addresses are looked at when they are connected to, whatever a name has meant before.
 func (d *destinations) dial(dialer net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		to := dialer
-		d.mu.Lock()
-		trusted := d.named[strings.ToLower(address)] || d.proxies[strings.ToLower(address)]
-		d.mu.Unlock()
-		if !trusted {
-			to.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
-				at, err := netip.ParseAddrPort(address)
-				if err != nil {
-					return err
-				}
-				return d.allow(at.Addr())
+		by, to := d.namerOf(address), dialer
+		if d.isProxy(address) {
+			by = byAdministrator
+		}
+		to.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
 			}
+			return d.allow(at.Addr(), by)
 		}
 		return to.DialContext(ctx, network, address)
 	}
 }
 
-// errElsewhere is the error of a request that leads where none may.
-var errElsewhere = errors.New("the registry leads to an address of this machine or to a link-local one, which only a hosts.toml can allow")
+// Errors of requests that lead where none may.
+var (
+	errElsewhere = errors.New("the registry leads to an address of this machine or to a link-local one, which only a hosts.toml can allow")
+	errLinkLocal = errors.New("the registry is at a link-local address or where clouds have their metadata, which only a hosts.toml can allow")
+)
 
-// allow fails if a registry may not lead to an address.
-func (d *destinations) allow(at netip.Addr) error {
+// allow fails if a pull may not lead to an address that somebody has named.
+func (d *destinations) allow(at netip.Addr, by namer) error {
+	if by == byAdministrator {
+		return nil
+	}
 	own, err := d.own()
 	if err != nil {
 		return err
 	}
 	for _, a := range means(at) {
-		if !isElsewhere(a) {
+		switch {
+		case by == byImage && isOfThisLink(a):
+			return fmt.Errorf("%w: %w", errLinkLocal, errdefs.ErrPermissionDenied)
+		case by == byRegistry && (!isElsewhere(a) || slices.Contains(own, a)):
 			return fmt.Errorf("%w: %w", errElsewhere, errdefs.ErrPermissionDenied)
-		}
-		for _, mine := range own {
-			if a == mine {
-				return fmt.Errorf("%w: %w", errElsewhere, errdefs.ErrPermissionDenied)
-			}
 		}
 	}
 	return nil
 }
 
-// metadata6 is where a cloud has its metadata beside 169.254.169.254.
-var metadata6 = netip.MustParseAddr("fd00:ec2::254")
+// cloudMetadata are the addresses at which clouds have their metadata beside 169.254.169.254 and the like.
+var cloudMetadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // AWS
+	netip.MustParseAddr("fd20:ce::254"),    // Google
+	netip.MustParseAddr("168.63.129.16"),   // Azure's WireServer
+	netip.MustParseAddr("100.100.100.200"), // Alibaba
+	netip.MustParseAddr("192.0.0.192"),     // Oracle
+}
+
+// isOfThisLink reports whether what is at an address speaks to this machine as no other one.
+func isOfThisLink(a netip.Addr) bool {
+	return a.IsLinkLocalUnicast() || slices.Contains(cloudMetadata, a)
+}
 
 // isElsewhere reports whether an address means the same for every machine of a network.
 func isElsewhere(a netip.Addr) bool {
-	return a.IsValid() && !a.IsUnspecified() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !a.IsMulticast() &&
-		a != netip.AddrFrom4([4]byte{255, 255, 255, 255}) && a != metadata6 && !thisNetwork.Contains(a)
+	return a.IsValid() && !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() && !isOfThisLink(a) &&
+		a != netip.AddrFrom4([4]byte{255, 255, 255, 255}) && !thisNetwork.Contains(a)
 }
 
 // thisNetwork are addresses of which Linux takes 0.0.0.0 for itself.
@@ -185,8 +234,13 @@ func means(a netip.Addr) []netip.Addr {
 	return all
 }
 
-// authorizer lets a registry that is asked by TLS name only realms that are.
+// authorizer lets a registry that is asked by TLS name only realms that are. What it asks for a token is no request of a blob,
+// whatever that is for and wherever the registry has it.
 type authorizer struct{ docker.Authorizer }
+
+func (a authorizer) Authorize(ctx context.Context, req *http.Request) error {
+	return a.Authorizer.Authorize(forAnswers(ctx), req)
+}
 
 func (a authorizer) AddResponses(ctx context.Context, responses []*http.Response) error {
 	last := responses[len(responses)-1]
@@ -197,5 +251,5 @@ func (a authorizer) AddResponses(ctx context.Context, responses []*http.Response
 				c.Parameters["realm"], docker.ErrInvalidAuthorization)
 		}
 	}
-	return a.Authorizer.AddResponses(ctx, responses)
+	return a.Authorizer.AddResponses(forAnswers(ctx), responses)
 }

@@ -3,14 +3,19 @@ package image
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 )
 
 // TestDestinations says to which addresses a registry may lead.
@@ -24,17 +29,21 @@ func TestDestinations(t *testing.T) {
 		"127.0.0.1": false, "127.255.255.254": false, "::1": false, "::ffff:127.0.0.1": false, "::127.0.0.1": false,
 		"0.0.0.0": false, "0.1.2.3": false, "::": false, "::ffff:0.0.0.0": false,
 		"169.254.169.254": false, "::ffff:169.254.169.254": false, "fe80::1": false, "fe80::1%lo": false, "fd00:ec2::254": false,
+		"fd20:ce::254": false, "168.63.129.16": false, "100.100.100.200": false, "192.0.0.192": false,
 		"224.0.0.1": false, "239.1.1.1": false, "ff02::1": false, "ff0e::1": false, "255.255.255.255": false,
 		"64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false, "64:ff9b:1::7f00:1": false, "64:ff9b::c000:202": true,
 		"2002:7f00:1::1": false, "2002:a9fe:a9fe::": false, "2002:c000:202::1": true,
 		"192.0.2.1": false, "::ffff:192.0.2.1": false, "2001:db8::1": false, "64:ff9b::c000:201": false,
 	} {
-		if err := d.allow(netip.MustParseAddr(at)); (err == nil) != want || err != nil && !errors.Is(err, errElsewhere) {
+		if err := d.allow(netip.MustParseAddr(at), byRegistry); (err == nil) != want || err != nil && !errors.Is(err, errElsewhere) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
 	if _, err := d.hosts(func(string) ([]docker.RegistryHost, error) {
-		return []docker.RegistryHost{{Scheme: "https", Host: "Registry.example"}, {Scheme: "http", Host: "127.0.0.1:5000"}, {Scheme: "https", Host: "[::1]:5001"}}, nil
+		return []docker.RegistryHost{
+			{Scheme: "https", Host: "Registry.example"}, {Scheme: "http", Host: "127.0.0.1:5000"},
+			{Scheme: "https", Host: "[::1]:5001"},
+		}, nil
 	})("registry.example"); err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +61,67 @@ func TestDestinations(t *testing.T) {
 		}
 	}
 	// The same name at another port may lead somewhere else.
-	if d.isNamed("registry.example:80") || !d.isNamed("registry.example:443") {
+	if d.namerOf("registry.example:80") != byRegistry || d.namerOf("registry.example:443") == byRegistry {
 		t.Errorf("named are %v", d.named)
+	}
+}
+
+// TestRegistriesOfTheLink: an image may name a registry on this machine, but only the administrator one that answers this machine as
+// no other. A hosts.toml for all registries says nothing of one that the image names.
+func TestRegistriesOfTheLink(t *testing.T) {
+	d := newDestinations()
+	for at, want := range map[string]bool{
+		"192.0.2.2": true, "127.0.0.1": true, "::1": true, "0.0.0.0": true, "10.0.0.1": true, "fd12::1": true,
+		"169.254.169.254": false, "169.254.0.1": false, "fe80::1": false, "fe80::1%lo": false, "::ffff:169.254.169.254": false,
+		"64:ff9b::a9fe:a9fe": false, "2002:a9fe:a9fe::": false, "fd00:ec2::254": false, "100.100.100.200": false,
+	} {
+		if err := d.allow(netip.MustParseAddr(at), byImage); (err == nil) != want || err != nil && !errors.Is(err, errLinkLocal) {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	for _, c := range []struct {
+		name, dir string
+		want      bool
+	}{
+		{"without a directory", "", false},
+		{"its own directory", "169.254.1.1_5000_", true},
+		{"its own directory, named as it is", "169.254.1.1:5000", true},
+		{"the directory for all others", "_default", false},
+		{"another one's directory", "169.254.1.1_5001_", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := t.TempDir()
+			if c.dir != "" {
+				const toml = "[host.\"http://mirror.example\"]\n"
+				if err := os.Mkdir(filepath.Join(root, c.dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(root, c.dir, "hosts.toml"), []byte(toml), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := newDestinations()
+			find := config.HostOptions{HostDir: d.hostDir(config.HostDirFromRoot(root))}
+			hosts, err := d.hosts(config.ConfigureHosts(t.Context(), find))("169.254.1.1:5000")
+			if err != nil || hosts[len(hosts)-1].Host != "169.254.1.1:5000" {
+				t.Fatalf("%+v, %v", hosts, err)
+			}
+			if err := d.check(&url.URL{Scheme: "https", Host: "169.254.1.1:5000"}); (err == nil) != c.want {
+				t.Errorf("a request: %v", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // nobody is there
+			defer cancel()
+			conn, err := d.dial(net.Dialer{})(ctx, "tcp", "169.254.1.1:5000")
+			if err == nil {
+				conn.Close()
+			}
+			if errors.Is(err, errLinkLocal) == c.want {
+				t.Errorf("a connection: %v", err)
+			}
+			if len(hosts) > 1 && d.namerOf("mirror.example:80") != byAdministrator {
+				t.Error("the mirror is not the administrator's")
+			}
+		})
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/jobd/jobd/internal/files"
 )
 
 // classed gives an error a class without changing its message.
@@ -65,8 +67,10 @@ func classify(err error) (class error, message string) {
 		}
 		return errdefs.ErrUnknown, message
 	}
-	if errors.Is(err, errElsewhere) {
-		return errdefs.ErrPermissionDenied, errElsewhere.Error()
+	for _, forbidden := range []error{errElsewhere, errLinkLocal} {
+		if errors.Is(err, forbidden) {
+			return errdefs.ErrPermissionDenied, forbidden.Error()
+		}
 	}
 	if _, garbled := errors.AsType[*json.SyntaxError](err); garbled {
 		message = "the registry or its server for tokens answers something that is not JSON"
@@ -76,7 +80,7 @@ func classify(err error) (class error, message string) {
 	switch {
 	case errors.Is(err, docker.ErrInvalidAuthorization):
 		return errdefs.ErrUnauthenticated, message
-	case errors.Is(err, syscall.ENOSPC):
+	case diskFull(err):
 		return errdefs.ErrResourceExhausted, message
 	case silent, network, errors.Is(err, io.ErrUnexpectedEOF):
 		return errdefs.ErrUnavailable, message
@@ -87,12 +91,18 @@ func classify(err error) (class error, message string) {
 	return errdefs.Resolve(err), message
 }
 
+// diskFull reports whether an error says that the disk is full. One of unpacking comes from containerd, which passes on only its
+// message.
+func diskFull(err error) bool {
+	return files.Full(err) || err != nil && strings.Contains(err.Error(), ": "+syscall.ENOSPC.Error())
+}
+
 // platformError names the platforms that an image is for, if that is why nothing was found.
 func (i *Images) platformError(ctx context.Context, target imagespec.Descriptor, err error) error {
 	if !errdefs.IsNotFound(err) {
 		return err
 	}
-	has, listErr := images.Platforms(ctx, i.metadata(), target)
+	has, listErr := images.Platforms(ctx, i.client.ContentStore(), target)
 	if listErr != nil || len(has) == 0 || slices.ContainsFunc(has, i.platform.Match) {
 		return err
 	}

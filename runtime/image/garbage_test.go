@@ -83,7 +83,13 @@ func TestChooseKeepsItsPromises(t *testing.T) {
 		}
 		var all []candidate
 		for n := range r.IntN(20) {
-			all = append(all, candidate{names: []string{fmt.Sprint("i", n)}, pulled: r.IntN(3) > 0, inUse: r.IntN(3) == 0, lastUsed: now.Add(-time.Duration(r.IntN(12)) * time.Minute)})
+			all = append(
+				all,
+				candidate{
+					names: []string{fmt.Sprint("i", n)}, pulled: r.IntN(3) > 0, inUse: r.IntN(3) == 0,
+					lastUsed: now.Add(-time.Duration(r.IntN(12)) * time.Minute),
+				},
+			)
 		}
 		expired, spare := p.choose(all, now)
 		gone := map[string]bool{}

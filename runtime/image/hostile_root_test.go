@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	corev1 "k8s.io/api/core/v1"
@@ -68,31 +69,59 @@ func TestLayersStayInTheirImage(t *testing.T) {
 	up := strings.Repeat("../", 40)
 	file, dir, link, hard := byte(tar.TypeReg), byte(tar.TypeDir), byte(tar.TypeSymlink), byte(tar.TypeLink)
 	for name, entries := range map[string][]tar.Header{
-		"a file above the root":                {{Typeflag: file, Name: up + host[1:] + "/made"}},
-		"a file by its whole path":             {{Typeflag: file, Name: host + "/made"}},
-		"a file above, by way of a directory":  {{Typeflag: dir, Name: "d"}, {Typeflag: file, Name: "d/" + up + host[1:] + "/made"}},
-		"a directory above the root":           {{Typeflag: dir, Name: up + host[1:] + "/made"}},
-		"a file behind a symlink":              {{Typeflag: link, Name: "l", Linkname: host}, {Typeflag: file, Name: "l/made"}},
-		"a file behind a symlink upwards":      {{Typeflag: link, Name: "l", Linkname: up + host[1:]}, {Typeflag: file, Name: "l/made"}},
-		"a file in the place of a symlink":     {{Typeflag: link, Name: "l", Linkname: host + "/kept"}, {Typeflag: file, Name: "l"}},
-		"a file behind many symlinks":          {{Typeflag: link, Name: "a", Linkname: "b"}, {Typeflag: link, Name: "b", Linkname: "c/../../.."}, {Typeflag: link, Name: "c", Linkname: "/"}, {Typeflag: file, Name: "a/" + up + host[1:] + "/made"}},
-		"a symlink that leads to itself":       {{Typeflag: link, Name: "l", Linkname: "l"}, {Typeflag: file, Name: "l/made"}},
-		"a hard link to a file of the host":    {{Typeflag: hard, Name: "h", Linkname: host + "/kept"}, {Typeflag: file, Name: "h"}},
-		"a hard link above the root":           {{Typeflag: hard, Name: "h", Linkname: up + host[1:] + "/kept"}, {Typeflag: file, Name: "h"}},
-		"a hard link by way of a symlink":      {{Typeflag: link, Name: "l", Linkname: host}, {Typeflag: hard, Name: "h", Linkname: "l/kept"}, {Typeflag: file, Name: "h"}},
-		"a whiteout above the root":            {{Typeflag: file, Name: up + host[1:] + "/.wh.kept"}},
-		"a whiteout behind a symlink":          {{Typeflag: link, Name: "l", Linkname: host}, {Typeflag: file, Name: "l/.wh.kept"}},
-		"a whiteout of what is above":          {{Typeflag: file, Name: "d/.wh..."}, {Typeflag: file, Name: ".wh...."}, {Typeflag: file, Name: ".wh.."}, {Typeflag: file, Name: ".wh."}},
-		"a whiteout of all behind a symlink":   {{Typeflag: link, Name: "l", Linkname: host}, {Typeflag: file, Name: "l/.wh..wh..opq"}},
-		"a whiteout that is a symlink":         {{Typeflag: link, Name: ".wh.content", Linkname: host + "/kept"}},
-		"devices":                              {{Typeflag: tar.TypeBlock, Name: "disk", Devmajor: 8}, {Typeflag: tar.TypeChar, Name: "mem", Devmajor: 1, Devminor: 1}, {Typeflag: tar.TypeFifo, Name: "pipe"}},
+		"a file above the root":               {{Typeflag: file, Name: up + host[1:] + "/made"}},
+		"a file by its whole path":            {{Typeflag: file, Name: host + "/made"}},
+		"a file above, by way of a directory": {{Typeflag: dir, Name: "d"}, {Typeflag: file, Name: "d/" + up + host[1:] + "/made"}},
+		"a directory above the root":          {{Typeflag: dir, Name: up + host[1:] + "/made"}},
+		"a file behind a symlink":             {{Typeflag: link, Name: "l", Linkname: host}, {Typeflag: file, Name: "l/made"}},
+		"a file behind a symlink upwards":     {{Typeflag: link, Name: "l", Linkname: up + host[1:]}, {Typeflag: file, Name: "l/made"}},
+		"a file in the place of a symlink":    {{Typeflag: link, Name: "l", Linkname: host + "/kept"}, {Typeflag: file, Name: "l"}},
+		"a file behind many symlinks": {
+			{Typeflag: link, Name: "a", Linkname: "b"}, {Typeflag: link, Name: "b", Linkname: "c/../../.."},
+			{Typeflag: link, Name: "c", Linkname: "/"}, {Typeflag: file, Name: "a/" + up + host[1:] + "/made"},
+		},
+		"a symlink that leads to itself":    {{Typeflag: link, Name: "l", Linkname: "l"}, {Typeflag: file, Name: "l/made"}},
+		"a hard link to a file of the host": {{Typeflag: hard, Name: "h", Linkname: host + "/kept"}, {Typeflag: file, Name: "h"}},
+		"a hard link above the root":        {{Typeflag: hard, Name: "h", Linkname: up + host[1:] + "/kept"}, {Typeflag: file, Name: "h"}},
+		"a hard link by way of a symlink": {
+			{Typeflag: link, Name: "l", Linkname: host}, {Typeflag: hard, Name: "h", Linkname: "l/kept"},
+			{Typeflag: file, Name: "h"},
+		},
+		"a whiteout above the root":   {{Typeflag: file, Name: up + host[1:] + "/.wh.kept"}},
+		"a whiteout behind a symlink": {{Typeflag: link, Name: "l", Linkname: host}, {Typeflag: file, Name: "l/.wh.kept"}},
+		"a whiteout of what is above": {
+			{Typeflag: file, Name: "d/.wh..."}, {Typeflag: file, Name: ".wh...."}, {Typeflag: file, Name: ".wh.."},
+			{Typeflag: file, Name: ".wh."},
+		},
+		"a whiteout of all behind a symlink": {{Typeflag: link, Name: "l", Linkname: host}, {Typeflag: file, Name: "l/.wh..wh..opq"}},
+		"a whiteout that is a symlink":       {{Typeflag: link, Name: ".wh.content", Linkname: host + "/kept"}},
+		"devices": {
+			{Typeflag: tar.TypeBlock, Name: "disk", Devmajor: 8}, {Typeflag: tar.TypeChar, Name: "mem", Devmajor: 1, Devminor: 1},
+			{Typeflag: tar.TypeFifo, Name: "pipe"},
+		},
 		"a character device that is no device": {{Typeflag: tar.TypeChar, Name: "content"}},
-		"attributes of the overlay":            {{Typeflag: dir, Name: "d", PAXRecords: map[string]string{"SCHILY.xattr.trusted.overlay.redirect": "/../.." + host, "SCHILY.xattr.trusted.overlay.opaque": "y"}}},
-		"attributes of the system":             {{Typeflag: file, Name: "f", PAXRecords: map[string]string{"SCHILY.xattr.security.capability": "\x01\x00\x00\x02\xff\xff\xff\xff\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00", "SCHILY.xattr.security.selinux": "x"}}},
-		"an owner that is none":                {{Typeflag: file, Name: "f", Uid: 1 << 31, Gid: 1 << 31}},
-		"a name of many directories":           {{Typeflag: file, Name: strings.Repeat("d/", 3000) + "f"}},
-		"one name many times":                  {{Typeflag: dir, Name: "x"}, {Typeflag: file, Name: "x"}, {Typeflag: link, Name: "x", Linkname: host}, {Typeflag: dir, Name: "x"}, {Typeflag: file, Name: "x/made"}},
-		"the root itself":                      {{Typeflag: link, Name: ".", Linkname: host}, {Typeflag: link, Name: "d/..", Linkname: host}, {Typeflag: file, Name: "made"}},
+		"attributes of the overlay": {
+			{
+				Typeflag: dir, Name: "d",
+				PAXRecords: map[string]string{"SCHILY.xattr.trusted.overlay.redirect": "/../.." + host, "SCHILY.xattr.trusted.overlay.opaque": "y"},
+			},
+		},
+		"attributes of the system": {
+			{
+				Typeflag: file, Name: "f",
+				PAXRecords: map[string]string{
+					"SCHILY.xattr.security.capability": "\x01\x00\x00\x02\xff\xff\xff\xff\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00",
+					"SCHILY.xattr.security.selinux":    "x",
+				},
+			},
+		},
+		"an owner that is none":      {{Typeflag: file, Name: "f", Uid: 1 << 31, Gid: 1 << 31}},
+		"a name of many directories": {{Typeflag: file, Name: strings.Repeat("d/", 3000) + "f"}},
+		"one name many times": {
+			{Typeflag: dir, Name: "x"}, {Typeflag: file, Name: "x"}, {Typeflag: link, Name: "x", Linkname: host},
+			{Typeflag: dir, Name: "x"}, {Typeflag: file, Name: "x/made"},
+		},
+		"the root itself": {{Typeflag: link, Name: ".", Linkname: host}, {Typeflag: link, Name: "d/..", Linkname: host}, {Typeflag: file, Name: "made"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kept := filepath.Join(host, "kept")
@@ -354,6 +383,17 @@ func TestRedirectsOfARegistry(t *testing.T) {
 	}
 }
 
+// TestImagesOfTheLink: whoever names an image does not make the daemon ask what only this machine is told.
+func TestImagesOfTheLink(t *testing.T) {
+	i := newImages(t, Options{})
+	for _, name := range []string{"169.254.169.254/latest/meta-data:1", "169.254.169.254:80/x", "[fe80::1]:5000/x", "[fd00:ec2::254]/x"} {
+		_, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil, nil)
+		if !errdefs.IsPermissionDenied(err) || !strings.Contains(err.Error(), "only a hosts.toml can allow") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestRegistriesLeadNowhereElse: a registry does not make the daemon ask what only this machine may ask, by no means that it has,
 // unless a hosts.toml names the place.
 func TestRegistriesLeadNowhereElse(t *testing.T) {
@@ -399,7 +439,8 @@ func TestRegistriesLeadNowhereElse(t *testing.T) {
 				switch {
 				case means == "urls" && err != nil:
 					t.Errorf("the registry has the layer: %v", err)
-				case means != "urls" && (err == nil || !strings.Contains(err.Error(), "only a hosts.toml can allow") || strings.Contains(err.Error(), "of the host")):
+				case means != "urls" &&
+					(err == nil || !strings.Contains(err.Error(), "only a hosts.toml can allow") || strings.Contains(err.Error(), "of the host")):
 					t.Errorf("got %v", err)
 				}
 			})

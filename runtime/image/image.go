@@ -39,22 +39,26 @@ type Options struct {
 	// HostsDir has a directory for each registry, with a hosts.toml or certificates as for containerd, to configure
 	// mirrors and private certificate authorities. It need not exist.
 	HostsDir string
+	// Space returns how much of the disk is free, and how much of it images must leave. May be nil: then they may fill it.
+	Space func() (free, reserve Size, err error)
 	// DiskFull is called when the disk is too full for an image. May be nil.
 	DiskFull func()
 	Logger   *slog.Logger
 
 	// ConnectTimeout bounds connecting to a registry (default 10 s), AnswerTimeout its answer to each request (30 s),
-	// and StallTimeout how long it may send nothing of what it has announced (60 s). There is no other limit on how
-	// long a pull takes.
-	ConnectTimeout, AnswerTimeout, StallTimeout time.Duration
+	// and StallTimeout how long it may send nothing of what it has announced (60 s). In five times that it must send
+	// leastRate. PullTimeout bounds a pull as a whole (a week).
+	ConnectTimeout, AnswerTimeout, StallTimeout, PullTimeout time.Duration
 }
 
 // Images are the images of one containerd namespace. All methods may be called at the same time.
 type Images struct {
-	client   *client.Client
+	client   *client.Client // its content store has only documents
+	content  content.Store  // that has all
 	options  Options
 	platform platforms.MatchComparer
 	flights  flights
+	shares   shares
 
 	transfers transfers
 
@@ -86,13 +90,16 @@ func New(c *client.Client, o Options) *Images {
 	}
 	for timeout, standard := range map[*time.Duration]time.Duration{
 		&o.ConnectTimeout: 10 * time.Second, &o.AnswerTimeout: 30 * time.Second, &o.StallTimeout: time.Minute,
+		&o.PullTimeout: 7 * 24 * time.Hour,
 	} {
 		if *timeout == 0 {
 			*timeout = standard
 		}
 	}
-	return &Images{client: c, options: o, platform: platforms.Default(), known: map[string]runtime.Image{},
-		used: map[string]time.Time{}, going: map[string]chan struct{}{}, access: map[string]access{}}
+	return &Images{
+		client: withDocuments(c, o.Snapshotter), content: c.ContentStore(), options: o, platform: platforms.Default(),
+		known: map[string]runtime.Image{}, used: map[string]time.Time{}, going: map[string]chan struct{}{}, access: map[string]access{},
+	}
 }
 
 // inNamespace returns a context for calls of containerd's stores, which do not know the client's namespace.
@@ -110,7 +117,7 @@ func (i *Images) inNamespace(ctx context.Context) context.Context {
 // it is not, and only before Ensure returns. An image is pulled once for all who wait for it; each of them may give up
 // alone.
 func (i *Images) Ensure(
-	ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string),
+	ctx context.Context, ref string, policy corev1.PullPolicy, secrets *runtime.PullSecrets, progress func(string),
 ) (runtime.Image, error) {
 	if policy != corev1.PullAlways {
 		if img, ok := i.lookUp(ref); ok && i.mayUse(ctx, img.Name, secrets) {
@@ -127,7 +134,7 @@ func (i *Images) Ensure(
 	// An image that took its time to come was not in use before.
 	defer i.use(name)
 	pull := func() (runtime.Image, error) {
-		own, err := pullSecrets(secrets)
+		own, err := keyringOf(secrets)
 		if err != nil {
 			return runtime.Image{}, fmt.Errorf("pull %s: %w", name, err)
 		}
@@ -269,7 +276,18 @@ func (i *Images) unpacked(ctx context.Context, c client.Image) (runtime.Image, e
 			return runtime.Image{}, err
 		}
 	}
-	if err := c.Unpack(ctx, i.options.Snapshotter); err != nil {
+	ctx, release, err := i.leased(ctx)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	err = i.inRoom(ctx, func(ctx context.Context) error {
+		err := c.Unpack(ctx, i.options.Snapshotter)
+		if errdefs.IsNotFound(err) { // a layer that a failed pull has left was found, and then collected as nobody's
+			err = c.Unpack(ctx, i.options.Snapshotter)
+		}
+		return err
+	})
+	if release(err != nil); err != nil {
 		return runtime.Image{}, fmt.Errorf("unpack image %s: %w", img.Name, err)
 	}
 	return img, nil
@@ -282,7 +300,7 @@ func (i *Images) describe(ctx context.Context, c client.Image) (runtime.Image, e
 		return runtime.Image{}, fmt.Errorf("image %s: %w", c.Name(), err)
 	}
 	descriptor := manifest.Config
-	raw, err := content.ReadBlob(ctx, i.metadata(), descriptor)
+	raw, err := content.ReadBlob(ctx, i.client.ContentStore(), descriptor)
 	if err != nil {
 		return runtime.Image{}, fmt.Errorf("image %s: read its config: %w", c.Name(), err)
 	}

@@ -24,9 +24,9 @@ import (
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/images/archive"
-	"github.com/containerd/containerd/v2/pkg/archive/compression"
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
+	"github.com/klauspost/compress/zstd"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/jobd/jobd/runtime"
@@ -35,10 +35,9 @@ import (
 // Import imports the images of an archive, which is an OCI layout or the output of docker save, possibly compressed,
 // and unpacks them. The archive is read once from start to end. With a name the only image of the archive gets that
 // name; without one the archive has to name its images. If Import fails, it leaves none of the archive's images.
-func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtime.Image, error) {
+func (i *Images) Import(ctx context.Context, r io.Reader, name string) (_ []runtime.Image, err error) {
 	ctx = i.inNamespace(ctx)
 	if name != "" {
-		var err error
 		if name, err = Normalize(name); err != nil {
 			return nil, err
 		}
@@ -47,16 +46,23 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtim
 				errdefs.ErrInvalidArgument)
 		}
 	}
-	ctx, release, err := i.client.WithLease(ctx)
+	ctx, release, err := i.leased(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("import: %w", err)
 	}
-	defer release(context.WithoutCancel(ctx))
+	defer func() { release(err != nil) }()
 
 	t := &transfer{name: cmp.Or(name, "archive"), isImport: true}
 	defer i.transfers.begin(t)()
-	index, err := i.ingest(ctx, r, t)
+	var index imagespec.Index
+	err = i.inRoom(ctx, func(ctx context.Context) (err error) {
+		index, err = i.ingest(ctx, r, t)
+		return err
+	})
 	if err != nil {
+		if errors.Is(err, errNoRoom) {
+			return nil, fmt.Errorf("import: %w", err)
+		}
 		return nil, err
 	}
 	found, err := i.choose(ctx, index, name)
@@ -98,7 +104,7 @@ func (i *Images) ingest(ctx context.Context, r io.Reader, t *transfer) (imagespe
 	if _, err := plain.Peek(1); err == io.EOF && source.err == nil {
 		return imagespec.Index{}, fmt.Errorf("import: the archive is empty: what was to write it may have failed: %w", errdefs.ErrInvalidArgument)
 	}
-	store := ownRefs{i.client.ContentStore(), rand.Text()}
+	store := ownRefs{i.content, rand.Text()}
 	target, err := archive.ImportIndex(ctx, store, plain)
 	if err == nil {
 		// After the end of the archive comes padding. It is read so that the sender sees no broken pipe.
@@ -130,7 +136,7 @@ func decompress(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 	case bytes.HasPrefix(begin, []byte("\xfd7zXZ\x00")):
 		return unxz(ctx, buffered)
 	}
-	return compression.DecompressStream(buffered)
+	return decompressed(ctx, buffered)
 }
 
 // unxz has xz(1) decompress an archive, whose header says how much memory that takes.
@@ -217,10 +223,17 @@ func (i *Images) choose(ctx context.Context, index imagespec.Index, name string)
 	return names, nil
 }
 
+// maxImages bounds the images and names of an archive, for each of which its manifest is read: an index of 4 MB has room for
+// 20,000.
+const maxImages = 1000
+
 // named returns the images of an index that have a name.
 func named(index imagespec.Index) ([]images.Image, error) {
-	if len(index.Manifests) == 0 {
+	switch n := len(index.Manifests); {
+	case n == 0:
 		return nil, fmt.Errorf("import: the archive holds no image: %w", errdefs.ErrInvalidArgument)
+	case n > maxImages:
+		return nil, fmt.Errorf("import: the archive holds %d images and names of images, more than %d: %w", n, maxImages, errdefs.ErrInvalidArgument)
 	}
 	var list []images.Image
 	for _, m := range index.Manifests {
@@ -272,7 +285,7 @@ func distinct(manifests []imagespec.Descriptor) []imagespec.Descriptor {
 // keepContent links the content of an image together, so that it is kept as long as the image.
 func (i *Images) keepContent(ctx context.Context, target imagespec.Descriptor) error {
 	store := i.client.ContentStore()
-	handler := images.SetChildrenLabels(store, images.FilterPlatforms(images.ChildrenHandler(i.metadata()), i.platform))
+	handler := images.SetChildrenLabels(store, images.FilterPlatforms(images.ChildrenHandler(i.client.ContentStore()), i.platform))
 	return archiveError(images.WalkNotEmpty(ctx, handler, target))
 }
 
@@ -296,7 +309,9 @@ func archiveError(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, errNoRoom):
+		return err
+	case diskFull(err):
 		return fmt.Errorf("%w: %w", err, errdefs.ErrResourceExhausted)
 	case system:
 		return err
@@ -327,7 +342,7 @@ func damaged(err error) bool {
 func imageError(err error) error {
 	_, system := errors.AsType[syscall.Errno](err)
 	broken := errors.Is(err, tar.ErrHeader) || errors.Is(errdefs.Resolve(err), errdefs.ErrUnknown)
-	if !system && broken && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+	if !system && !diskFull(err) && broken && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("a layer of the image is broken: %w: %w", err, errdefs.ErrInvalidArgument)
 	}
 	return archiveError(err)
@@ -369,12 +384,29 @@ type ownRefs struct {
 	prefix string
 }
 
-// ReaderAt refuses content that would be read into memory and is too large for that.
+// ReaderAt refuses documents that must not be decoded.
 func (o ownRefs) ReaderAt(ctx context.Context, d imagespec.Descriptor) (content.ReaderAt, error) {
 	if images.IsIndexType(d.MediaType) || images.IsManifestType(d.MediaType) || images.IsConfigType(d.MediaType) {
-		return metadata{o.Store}.ReaderAt(ctx, d)
+		return documents{o.Store}.ReaderAt(ctx, d)
 	}
-	return o.Store.ReaderAt(ctx, d)
+	r, err := o.Store.ReaderAt(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	// containerd looks into layers, to see how they are compressed.
+	begin := make([]byte, zstd.HeaderMaxSize)
+	n, err := r.ReadAt(begin, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	if err == nil {
+		err = checkWindow(begin[:n])
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
 }
 
 func (o ownRefs) Writer(ctx context.Context, opts ...content.WriterOpt) (content.Writer, error) {

@@ -6,11 +6,14 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -150,7 +153,10 @@ func TestImportRefuses(t *testing.T) {
 		{"an archive of bzip2 that is cut short", piped(t, whole, "bzip2")[:200], "", "the archive is damaged"},
 		{"a layer that is not that of the config", wrongLayer(t, whole), "", "a layer of the image is broken"},
 		{"a root file system", tarOf(t, "etc/passwd", "root:x:0:0::/:/bin/sh"), "", "docker import"},
-		{"a digest in the name that is not that of the content", renamed(t, one, "example.com/a:1", "a@sha256:"+strings.Repeat("1", 64)), "", "the digest of what it holds is sha256:"},
+		{
+			"a digest in the name that is not that of the content",
+			renamed(t, one, "example.com/a:1", "a@sha256:"+strings.Repeat("1", 64)), "", "the digest of what it holds is sha256:",
+		},
 		{"what is no archive", bytes.Repeat([]byte("this is no archive\n"), 1000), "", "not an archive of images"},
 		{"an archive of something else", tarOf(t, "README", "hello"), "", "not an archive of images"},
 		{"a manifest that is no JSON", tarOf(t, "manifest.json", "hello"), "", "not an archive of images"},
@@ -208,14 +214,92 @@ func TestImportStopsWithItsContext(t *testing.T) {
 
 func tarOf(t testing.TB, name, content string) []byte {
 	t.Helper()
+	return tarOfFiles(t, name, content)
+}
+
+// tarOfFiles takes names and contents in turn. A content that begins with an arrow is where a link leads.
+func tarOfFiles(t testing.TB, files ...string) []byte {
+	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := w.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o644}); err != nil {
-		t.Fatal(err)
+	for i := 0; i < len(files); i += 2 {
+		h := &tar.Header{Name: files[i], Size: int64(len(files[i+1])), Mode: 0o644}
+		for arrow, kind := range map[string]byte{"->": tar.TypeSymlink, "=>": tar.TypeLink} {
+			if target, ok := strings.CutPrefix(files[i+1], arrow); ok {
+				h.Typeflag, h.Linkname, h.Size = kind, target, 0
+			}
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			_, _ = w.Write([]byte(files[i+1]))
+		}
 	}
-	_, _ = w.Write([]byte(content))
 	_ = w.Close()
 	return b.Bytes()
+}
+
+// An archive names whatever it likes: nothing is read that is not in it, and nothing takes long.
+func TestHostileArchives(t *testing.T) {
+	const layout = `{"imageLayoutVersion":"1.0.0"}`
+	descriptor := func(digest string, size int64, more string) string {
+		return fmt.Sprintf(`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"%s","size":%d,"annotations":{"org.opencontainers.image.ref.name":"example.com/a:1"}%s}`,
+			digest, size, more)
+	}
+	index := func(manifests string) string { return `{"schemaVersion":2,"manifests":[` + manifests + `]}` }
+	blob := `{"schemaVersion":2,"config":{"digest":"sha256:` + strings.Repeat("1", 64) + `","size":2},"layers":[]}`
+	sum := digestOf([]byte(blob))
+	for name, files := range map[string][]string{
+		"a config of the host":       {"manifest.json", `[{"Config":"../../../../etc/passwd","Layers":[],"RepoTags":["a:1"]}]`},
+		"a config by its whole path": {"manifest.json", `[{"Config":"/etc/passwd","Layers":[],"RepoTags":["a:1"]}]`},
+		"a layer that is a symlink":  {"c", "{}", "l", "->/etc/passwd", "manifest.json", `[{"Config":"c","Layers":["l"],"RepoTags":["a:1"]}]`},
+		"a layer that is a link upwards": {
+			"c", "{}", "l", "->../../../../../../etc/passwd", "manifest.json",
+			`[{"Config":"c","Layers":["l"],"RepoTags":["a:1"]}]`,
+		},
+		"a layer that is a hard link":  {"c", "{}", "l", "=>/etc/passwd", "manifest.json", `[{"Config":"c","Layers":["l"],"RepoTags":["a:1"]}]`},
+		"a link to itself":             {"c", "{}", "l", "->l", "manifest.json", `[{"Config":"c","Layers":["l"],"RepoTags":["a:1"]}]`},
+		"a manifest that is a link":    {"manifest.json", "->/etc/passwd"},
+		"an index that is a link":      {"oci-layout", layout, "index.json", "->/etc/passwd"},
+		"a manifest that is not there": {"oci-layout", layout, "index.json", index(descriptor("sha256:"+strings.Repeat("0", 64), 7, ""))},
+		"a digest that is a path":      {"oci-layout", layout, "index.json", index(descriptor("../../../../etc/passwd", 7, ""))},
+		"a digest of another kind":     {"oci-layout", layout, "index.json", index(descriptor("sha256:../../../etc/passwd", 7, ""))},
+		"a size below nothing":         {"oci-layout", layout, "x", blob, "index.json", index(descriptor(sum, -1, ""))},
+		"a size of exabytes":           {"oci-layout", layout, "x", blob, "index.json", index(descriptor(sum, 1<<62, ""))},
+		"a manifest from the web": {
+			"oci-layout", layout, "index.json",
+			index(descriptor("sha256:"+strings.Repeat("0", 64), 7, `,"urls":["http://127.0.0.1:1/"]`)),
+		},
+		"a name that is a path": {"c", "{}", "manifest.json", `[{"Config":"c","Layers":[],"RepoTags":["../../a:1"]}]`},
+		"20,000 names": {
+			"oci-layout", layout, "x", blob, "index.json",
+			index(strings.Repeat(descriptor(sum, int64(len(blob)), "")+",", 1e4) + descriptor(sum, 1, "")),
+		},
+		"20 MB of names":           {"c", "{}", "manifest.json", `[{"Config":"c","Layers":[],"RepoTags":["a:1"` + strings.Repeat(`,"b:1"`, 5e6) + `]}]`},
+		"an index of 5 MB":         {"oci-layout", layout, "index.json", index(descriptor(sum, 7, "")) + strings.Repeat(" ", 5<<20)},
+		"deep JSON":                {"manifest.json", strings.Repeat("[", 1e6)},
+		"a file above the archive": {"../../../../../tmp/jobd-hostile-archive", "made", "manifest.json", "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newImages(t, Options{})
+			begin := time.Now()
+			list, err := i.Import(t.Context(), bytes.NewReader(tarOfFiles(t, files...)), "")
+			if !errdefs.IsInvalidArgument(err) || len(list) > 0 {
+				t.Errorf("imported %s, %v", names(list), err)
+			}
+			if took := time.Since(begin); took > 30*time.Second {
+				t.Errorf("it takes %v", took)
+			}
+			if err != nil && strings.Contains(err.Error(), "root:") {
+				t.Errorf("it tells what is in the host's file: %v", err)
+			}
+			t.Logf("%.200v", err)
+		})
+	}
+	if _, err := os.Lstat("/tmp/jobd-hostile-archive"); err == nil {
+		t.Error("a file has been made above the archive")
+	}
 }
 
 // piped returns what a program makes of its input.

@@ -17,6 +17,8 @@ import (
 	"github.com/docker/cli/cli/config/types"
 	corev1 "k8s.io/api/core/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/runtime"
 )
 
 // keyring holds credentials, and finds them as a kubelet does.
@@ -34,6 +36,19 @@ type credential struct {
 	types.AuthConfig
 	own    bool         // belongs to a pod, not to this machine
 	secret apitypes.UID // the Secret that contains it
+	entry  string       // what access returns, of one that belongs to a pod
+}
+
+// maxKeys bounds the credentials in the pull secrets of one pod: an image is asked for with each that matches.
+const maxKeys = 1000
+
+// keyringOf returns the credentials of a pod.
+func keyringOf(secrets *runtime.PullSecrets) (keyring, error) {
+	all, err := secrets.Read(func(list []corev1.Secret) (any, error) { return pullSecrets(list) })
+	if err != nil {
+		return nil, err
+	}
+	return all.(keyring), nil
 }
 
 // pullSecrets returns the credentials in Secrets (PodSpec.ImagePullSecrets); Secrets of other types have none. Within a
@@ -54,8 +69,13 @@ func pullSecrets(secrets []corev1.Secret) (all keyring, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("pull secret %s/%s: %w: %w", s.Namespace, s.Name, err, errdefs.ErrUnauthenticated)
 		}
+		if len(all)+len(keys) > maxKeys {
+			return nil, fmt.Errorf("imagePullSecrets: the Secrets have more than %d credentials together: %w",
+				maxKeys, errdefs.ErrResourceExhausted)
+		}
 		for i := range keys {
 			keys[i].own, keys[i].secret = true, s.UID
+			keys[i].entry = keys[i].access()
 		}
 		all = append(all, keys...)
 	}
@@ -128,7 +148,14 @@ func (k keyring) lookUp(address, repository string) (found []credential) {
 	return found
 }
 
+// maxHostPattern is how long a pattern for hosts may be, of which none has more than 253 bytes. One of a megabyte would be gone
+// through again for each place in the host at which it may match.
+const maxHostPattern = 1024
+
 func (k key) matches(host, port, repository string) bool {
+	if len(k.host) > maxHostPattern {
+		return false
+	}
 	patterns, parts := strings.Split(k.host, "."), strings.Split(host, ".")
 	if k.port != port || len(patterns) != len(parts) || !strings.HasPrefix(repository, k.path) {
 		return false

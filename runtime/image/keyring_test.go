@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/testdata/registry"
 )
 
@@ -41,6 +42,7 @@ func TestKeyring(t *testing.T) {
 		{"below the path", "a.io/team=a", "a.io", "team/x", "a"},
 		{"beside the path", "a.io/team=a", "a.io", "other/x", ""},
 		{"the more exact ones first", "a.io=all a.io/team=team a.io/team/x=x", "a.io", "team/x", "x team all"},
+		{"a pattern that is longer than any host", strings.Repeat("*", 2000) + ".io=a", "a.io", "x", ""},
 		{"a pattern that is none", "[=a", "a.io", "x", ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -102,7 +104,7 @@ func TestPullWithSecrets(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			i := newImages(t, Options{})
 			var lines []string
-			_, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, c.secrets, func(line string) { lines = append(lines, line) })
+			_, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, runtime.NewPullSecrets(c.secrets), func(line string) { lines = append(lines, line) })
 			if (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || !errdefs.IsUnauthorized(err)) {
 				t.Errorf("got %v (%v), want %q", err, errdefs.Resolve(err), c.says)
 			}
@@ -113,5 +115,28 @@ func TestPullWithSecrets(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestCredentialsOfAPodAreBounded(t *testing.T) {
+	secret := func(n int) corev1.Secret {
+		var auths []string
+		for i := range n {
+			auths = append(auths, fmt.Sprintf(`"r%d.io":{"auth":%q}`, i, basic("u", "p")))
+		}
+		return dockerConfigSecret(`{"auths":{` + strings.Join(auths, ",") + `}}`)
+	}
+	for _, c := range []struct {
+		secrets []corev1.Secret
+		refused bool
+	}{
+		{[]corev1.Secret{secret(maxKeys)}, false},
+		{[]corev1.Secret{secret(maxKeys + 1)}, true},
+		{[]corev1.Secret{secret(maxKeys), secret(1)}, true},
+	} {
+		_, err := keyringOf(runtime.NewPullSecrets(c.secrets))
+		if got := errdefs.IsResourceExhausted(err) && strings.HasPrefix(err.Error(), "imagePullSecrets: "); got != c.refused || !got && err != nil {
+			t.Errorf("got %v", err)
+		}
 	}
 }

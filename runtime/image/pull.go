@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"net/http"
-	"syscall"
+	"time"
 
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/images"
@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
@@ -36,20 +37,42 @@ func (i *Images) Pull(ctx context.Context, ref string, progress func(string)) (r
 
 func (i *Images) pull(ctx context.Context, name string, own keyring, progress func(string)) (runtime.Image, error) {
 	// What was given for some credentials is not for those who have others.
-	return i.flights.do(ctx, "pull "+name+own.id(), progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
-		ctx = i.inNamespace(ctx)
+	key := "pull " + name + own.id()
+	end, err := i.shares.take(ctx, runtime.Tenant(ctx), key, func() {
+		if progress != nil {
+			progress("Waiting for other pulls of this namespace")
+		}
+	})
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	defer end()
+	return i.flights.do(ctx, key, progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
+		ctx, cancel := context.WithTimeoutCause(i.inNamespace(ctx), i.options.PullTimeout,
+			&silence{fmt.Errorf("the pull has taken %s, and has not ended", i.options.PullTimeout)})
+		defer cancel()
 		report("Pulling " + name)
-		t := &transfer{name: name, report: report}
+		t := newPull(name, report)
 		defer i.transfers.begin(t)()
 		img, err := i.fetchWithAny(ctx, name, own, t)
 		if err == nil {
 			return img, nil
 		}
+		if late, ok := errors.AsType[*silence](context.Cause(ctx)); ok {
+			err = late
+		}
 		err = i.pullError(name, err, t)
+		if errdefs.IsDataLoss(err) && t.resumed.Swap(false) {
+			i.abandon(ctx, t) // what was there was wrong, and perhaps not what has come now
+			if img, err = i.fetchWithAny(ctx, name, own, t); err == nil {
+				return img, nil
+			}
+			err = i.pullError(name, err, t)
+		}
 		switch {
 		case errdefs.IsDataLoss(err):
 			i.abandon(ctx, t)
-		case errors.Is(err, syscall.ENOSPC):
+		case diskFull(err), errors.Is(err, errNoRoom):
 			i.abandon(ctx, t) // frees space, which the rest of the machine lacks too
 			i.options.DiskFull()
 		}
@@ -80,12 +103,13 @@ func (i *Images) fetchWithAny(ctx context.Context, name string, own keyring, t *
 	}
 }
 
-func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer) (runtime.Image, error) {
-	ctx, release, err := i.client.WithLease(ctx)
+func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer) (_ runtime.Image, err error) {
+	ctx, release, err := i.leased(ctx)
 	if err != nil {
 		return runtime.Image{}, err
 	}
-	defer release(context.WithoutCancel(ctx))
+	// What has arrived is of use to the next try, unless the disk is too full for it.
+	defer func() { release(diskFull(err) || errors.Is(err, errNoRoom)) }()
 	crash.At("pull.leased")
 	resolver := i.resolver(ctx, try, t)
 	_, target, err := resolver.Resolve(ctx, name)
@@ -101,13 +125,17 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 	if to := try.given(); to != nil {
 		labels[labelAccess] = to.access()
 	}
-	pulled, err := i.client.Pull(ctx, name,
-		client.WithResolver(resolved{resolver, name, target}),
-		client.WithPullUnpack,
-		client.WithPullLabels(labels),
-		client.WithPullSnapshotter(i.options.Snapshotter),
-		client.WithImageHandlerWrapper(t.count),
-	)
+	var pulled client.Image
+	err = i.inRoom(ctx, func(ctx context.Context) (err error) {
+		pulled, err = i.client.Pull(ctx, name,
+			client.WithResolver(resolved{resolver, name, target, i.options.StallTimeout}),
+			client.WithPullUnpack,
+			client.WithPullLabels(labels),
+			client.WithPullSnapshotter(i.options.Snapshotter),
+			client.WithImageHandlerWrapper(func(next images.Handler) images.Handler { return i.fetching(t, next) }),
+		)
+		return err
+	})
 	if err != nil {
 		return runtime.Image{}, i.platformError(ctx, target, err)
 	}
@@ -126,21 +154,13 @@ type resolved struct {
 	remotes.Resolver
 	name   string
 	target imagespec.Descriptor
+	stall  time.Duration
 }
 
 // Fetcher returns a fetcher for the registry alone.
 func (r resolved) Fetcher(ctx context.Context, ref string) (remotes.Fetcher, error) {
 	f, err := r.Resolver.Fetcher(ctx, ref)
-	return registryFetcher{f}, err
-}
-
-// registryFetcher fetches everything from the registry, whatever else a manifest names (urls of foreign layers): that may be
-// anywhere, and registries have had such layers themselves for long.
-type registryFetcher struct{ remotes.Fetcher }
-
-func (f registryFetcher) Fetch(ctx context.Context, d imagespec.Descriptor) (io.ReadCloser, error) {
-	d.URLs = nil
-	return f.Fetcher.Fetch(ctx, d)
+	return registryFetcher{f, r.stall}, err
 }
 
 func (r resolved) Resolve(context.Context, string) (string, imagespec.Descriptor, error) {
@@ -162,22 +182,43 @@ func (i *Images) resolver(ctx context.Context, try *tries, t *transfer) remotes.
 		},
 	}
 	if i.options.HostsDir != "" {
-		options.HostDir = config.HostDirFromRoot(i.options.HostsDir)
+		options.HostDir = to.hostDir(config.HostDirFromRoot(i.options.HostsDir))
 	}
 	return docker.NewResolver(docker.ResolverOptions{Hosts: to.hosts(config.ConfigureHosts(ctx, options))})
 }
 
-// count adds up what a pull is going to fetch.
-func (t *transfer) count(next images.Handler) images.Handler {
+// maxFetches is how many parts of one image are fetched at a time. Each takes a megabyte or more.
+const maxFetches = 4
+
+// newPull returns the transfer of a pull. What it has begun to fetch is continued by the next one of the same repository only. Others
+// may have parts of the same digest, but must neither wait for what another registry sends nor go on with it.
+func newPull(name string, report func(string)) *transfer {
+	t := &transfer{name: name, report: report, parts: semaphore.NewWeighted(maxFetches), origin: name}
+	if named, err := reference.ParseNormalizedNamed(name); err == nil {
+		t.origin = named.Name()
+	}
+	return t
+}
+
+// fetching handles the parts of an image that is pulled: it checks what they are said to be, and adds them up.
+func (i *Images) fetching(t *transfer, next images.Handler) images.Handler {
 	return images.HandlerFunc(func(ctx context.Context, d imagespec.Descriptor) ([]imagespec.Descriptor, error) {
 		if err := checkDescriptor(d); err != nil {
 			return nil, err
 		}
+		if err := t.parts.Acquire(ctx, 1); err != nil {
+			return nil, err
+		}
+		defer t.parts.Release(1)
+		ref := t.ref(ctx, d)
 		t.mu.Lock()
-		t.refs = append(t.refs, remotes.MakeRefKey(ctx, d))
+		t.refs = append(t.refs, ref)
 		t.mu.Unlock()
+		if s, err := i.client.ContentStore().Status(ctx, ref); err == nil && s.Offset > 0 {
+			t.resumed.Store(true)
+		}
 		crash.At("pull.fetch.before")
-		children, err := next.Handle(ctx, d)
+		children, err := next.Handle(t.named(ctx, d), d)
 		crash.At("pull.fetch.after")
 		if images.IsManifestType(d.MediaType) {
 			if len(children) > 0 { // the first one is the config, whatever its type
@@ -191,12 +232,55 @@ func (t *transfer) count(next images.Handler) images.Handler {
 					t.layers.Add(1)
 				}
 			}
+			if err := i.checkParts(ctx, t, children); err != nil {
+				return nil, err
+			}
 		}
 		if err == nil && images.IsLayerType(d.MediaType) {
 			t.layersDone.Add(1)
 		}
 		return children, err
 	})
+}
+
+// checkParts refuses what is larger than the disk has room for before it is fetched, and what is here already but is not as large
+// as is said.
+func (i *Images) checkParts(ctx context.Context, t *transfer, parts []imagespec.Descriptor) error {
+	room := roomOf(ctx)
+	left := int64(math.MaxInt64)
+	if room != nil {
+		left = room.bytes
+	}
+	for _, p := range parts {
+		if info, err := i.content.Info(ctx, p.Digest); err == nil {
+			if info.Size != p.Size {
+				return fmt.Errorf("%s has %d bytes, not %d as the image says: %w", p.Digest, info.Size, p.Size, errdefs.ErrInvalidArgument)
+			}
+			continue
+		}
+		size := p.Size
+		if s, err := i.content.Status(ctx, t.ref(ctx, p)); err == nil {
+			size -= min(s.Offset, size)
+		}
+		if size > left {
+			if room != nil {
+				return room.exceed()
+			}
+			return fmt.Errorf("the image says that it has more bytes than can be counted: %w", errdefs.ErrInvalidArgument)
+		}
+		left -= size
+	}
+	return nil
+}
+
+// ref returns what a part is called in the content store while it is fetched.
+func (t *transfer) ref(ctx context.Context, d imagespec.Descriptor) string {
+	return remotes.MakeRefKey(t.named(ctx, d), d)
+}
+
+// named returns a context in which a part is called so.
+func (t *transfer) named(ctx context.Context, d imagespec.Descriptor) context.Context {
+	return remotes.WithMediaTypeKeyPrefix(ctx, d.MediaType, t.origin)
 }
 
 // abandon drops blobs that were begun: the next pull would continue them.

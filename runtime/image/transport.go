@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/errdefs"
+	"golang.org/x/sync/semaphore"
 )
 
 // transfer is what one pull sends and receives, or what one import reads.
@@ -26,6 +26,11 @@ type transfer struct {
 	report             func(string)
 	received, total    atomic.Int64
 	layers, layersDone atomic.Int64
+
+	// Of a pull.
+	origin  string              // where its parts come from
+	parts   *semaphore.Weighted // that are fetched
+	resumed atomic.Bool         // an earlier pull has begun with some of them
 
 	mu       sync.Mutex
 	reported time.Time
@@ -61,6 +66,7 @@ func (i *Images) transport(base *http.Transport, t *transfer, to *destinations) 
 	base.Proxy = to.proxy(base.Proxy)
 	base.TLSHandshakeTimeout = i.options.ConnectTimeout
 	base.ResponseHeaderTimeout = i.options.AnswerTimeout
+	base.MaxResponseHeaderBytes = 64 << 10 // what is held of short lines is thirty times as long
 	return &transport{base: base, transfer: t, to: to, stall: i.options.StallTimeout}
 }
 
@@ -69,7 +75,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	resp, err := t.base.RoundTrip(req.WithContext(ctx))
+	sent := req.WithContext(ctx)
+	if req.Header.Get("Accept-Encoding") != "" { // by the fetcher, which would decode whatever comes
+		sent.Header = req.Header.Clone()
+		sent.Header.Set("Accept-Encoding", "identity")
+	}
+	resp, err := t.base.RoundTrip(sent)
 	if err != nil {
 		cancel(nil)
 		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
@@ -77,22 +88,38 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, withoutTLS(req, err)
 	}
-	if !t.to.isNamed(hostPort(req.URL)) && resp.StatusCode >= 400 {
+	if err := checkCoding(resp.Header); err != nil {
+		resp.Body.Close()
+		cancel(nil)
+		return nil, err
+	}
+	if t.to.namerOf(hostPort(req.URL)) == byRegistry && resp.StatusCode >= 400 {
 		resp.Body.Close()
 		resp.Body = http.NoBody // what others say is not shown
 	}
 	if req.Method == http.MethodHead && resp.StatusCode == http.StatusNotFound {
 		t.ask(req)
 	}
-	left := int64(maxMetadata)
-	if isBlob(req) {
-		left = math.MaxInt64 // it is written to the disk
+	most := int64(maxMetadata)
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent {
+		most = bound(req.Context())
 	}
-	resp.Body = &body{ReadCloser: resp.Body, transport: t, ctx: ctx, cancel: cancel, left: left,
+	resp.Body = &body{ReadCloser: resp.Body, transport: t, ctx: ctx, cancel: cancel, most: most, left: most, pace: newPace(t.stall),
 		timer: time.AfterFunc(t.stall,
 			func() { cancel(&silence{fmt.Errorf("the registry sent nothing for %s", t.stall)}) })}
 	resp.Body.(*body).timer.Stop()
 	return resp, nil
+}
+
+// checkCoding refuses what the fetcher would decode without a bound: zstd may take half a gigabyte of memory, and codings of codings
+// as much as often as they are named. What is compressed once by gzip takes 32 kB, and some send it although it is not asked for.
+func checkCoding(h http.Header) error {
+	all := strings.Join(h.Values("Content-Encoding"), ", ")
+	switch strings.ToLower(all) {
+	case "", "identity", "gzip":
+		return nil
+	}
+	return fmt.Errorf("the registry answers in a content coding that was not asked for (%.20q): %w", all, errdefs.ErrInvalidArgument)
 }
 
 // withoutTLS returns the error of a request in the form in which the resolver tries a registry on localhost again without TLS: it
@@ -109,7 +136,7 @@ func withoutTLS(req *http.Request, err error) error {
 func (t *transport) ask(head *http.Request) {
 	get := head.Clone(head.Context())
 	get.Method = http.MethodGet
-	resp, err := t.base.RoundTrip(get)
+	resp, err := t.RoundTrip(get)
 	if err != nil {
 		return // the answer to the first request stands
 	}
@@ -156,18 +183,24 @@ type body struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	timer     *time.Timer
-	left      int64 // how much more it may have
+	most      int64 // bytes that it may have
+	left      int64 // of them
+	pace      pace
 }
 
 // Read runs the timer only while it waits for the registry, since the disk on our side may be slow.
 func (b *body) Read(p []byte) (int, error) {
 	b.timer.Reset(b.transport.stall)
+	began := time.Now()
 	n, err := b.ReadCloser.Read(p)
+	waited := time.Since(began)
 	b.timer.Stop()
 	b.transport.transfer.add(n)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("an answer of the registry has more than %d bytes: %w", maxMetadata,
-			errdefs.ErrInvalidArgument)
+		return 0, fmt.Errorf("an answer of the registry has more than %d bytes: %w", b.most, errdefs.ErrInvalidArgument)
+	}
+	if slow := b.pace.add(n, waited); slow != nil && err == nil {
+		return n, slow
 	}
 	if err != nil && err != io.EOF {
 		if s, ok := errors.AsType[*silence](context.Cause(b.ctx)); ok {

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/mount"
@@ -31,12 +32,22 @@ func (i *Images) Mount(ctx context.Context, name string, img runtime.Image, at s
 		mounts, err = views.Mounts(ctx, key)
 	}
 	if err == nil {
-		err = mount.All(mounts, at)
+		err = mount.All(harmless(mounts), at)
 	}
 	if err != nil {
 		return fmt.Errorf("mount image %s: %w", img.Name, err)
 	}
 	return nil
+}
+
+// harmless returns mounts where an image's devices are none: its volume is shown to pods, which may let users of the host look
+// into them.
+func harmless(mounts []mount.Mount) []mount.Mount {
+	out := slices.Clone(mounts)
+	for i := range out {
+		out[i].Options = append(slices.Clone(out[i].Options), "nodev")
+	}
+	return out
 }
 
 // Release gives up what Mount keeps, once it is not mounted any more. It is no error if there is nothing.

@@ -153,6 +153,15 @@ func Exists(path string) bool {
 	return err == nil || len(older) > 0
 }
 
+// Removed returns how many bytes of the log at path were removed by its rotation before what is left of it.
+func Removed(path string) int64 {
+	older, _ := rotated(path) // without its directory there is none
+	if len(older) == 0 {
+		return 0
+	}
+	return beginOf(path, older[0])
+}
+
 // segments are the files of a log, oldest first, as if they were one.
 type segments struct {
 	files []*os.File

@@ -34,11 +34,13 @@ func TestRotation(t *testing.T) {
 		t.Errorf("%d older files, %v", len(older), err)
 	}
 	var out bytes.Buffer
-	if err := Read(context.Background(), path, Options{}, &out, nil); err != nil || !strings.HasSuffix(out.String(), "line 18\nline 19\n") || !strings.HasPrefix(out.String(), "line 08\n") {
+	if err := Read(context.Background(), path, Options{}, &out, nil); err != nil ||
+		!strings.HasSuffix(out.String(), "line 18\nline 19\n") || !strings.HasPrefix(out.String(), "line 08\n") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	out.Reset()
-	if err := Read(context.Background(), path, Options{TailLines: pointer[int64](5)}, &out, nil); err != nil || out.String() != "line 15\nline 16\nline 17\nline 18\nline 19\n" {
+	if err := Read(context.Background(), path, Options{TailLines: pointer[int64](5)}, &out, nil); err != nil ||
+		out.String() != "line 15\nline 16\nline 17\nline 18\nline 19\n" {
 		t.Errorf("tail: %q, %v", out.String(), err)
 	}
 	if err := Read(context.Background(), path+"x", Options{}, &out, nil); !errors.Is(err, fs.ErrNotExist) || Exists(path+"x") || !Exists(path) {
@@ -98,7 +100,8 @@ func TestEveryLineOnce(t *testing.T) {
 		tail := rapid.Int64Range(0, 25).Draw(t, "tail")
 		var out bytes.Buffer
 		lines := strings.SplitAfter(strings.TrimSuffix(want.String(), "\n"), "\n")
-		if err := Read(context.Background(), path, Options{TailLines: &tail}, &out, nil); err != nil || strings.TrimSuffix(out.String(), "\n") != strings.Join(lines[max(0, len(lines)-int(tail)):], "") {
+		if err := Read(context.Background(), path, Options{TailLines: &tail}, &out, nil); err != nil ||
+			strings.TrimSuffix(out.String(), "\n") != strings.Join(lines[max(0, len(lines)-int(tail)):], "") {
 			t.Fatalf("tail %d is %q: %v", tail, out.String(), err)
 		}
 	})

@@ -24,8 +24,8 @@ const (
 )
 
 const (
-	// MaxRecord is how much of a line goes into one record; longer ones are split.
-	MaxRecord = 16 << 10
+	// maxRecord is how much of a line goes into one record; longer ones are split.
+	maxRecord = 16 << 10
 
 	timeWritten = "2006-01-02T15:04:05.000000000Z07:00"
 	timeRead    = "2006-01-02T15:04:05.999999999Z07:00"

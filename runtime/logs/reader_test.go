@@ -58,16 +58,24 @@ func TestRead(t *testing.T) {
 		"since seconds ago":                       {log: log, o: Options{Since: 6 * time.Second}, want: "four\nfive"},
 		"since ages ago":                          {log: log, o: Options{Since: math.MaxInt64, TailLines: pointer[int64](2)}, want: "four\nfive"},
 		"the later of both counts":                {log: log, o: Options{Since: 1000 * time.Second, SinceTime: noon.Add(5 * time.Second)}, want: "five"},
-		"times only at the start of lines": {log: log, o: Options{Timestamps: true}, want: "2026-01-02T12:00:00.000000001Z one\n2026-01-02T12:00:01.500000000Z two\n" +
-			"2026-01-02T12:00:02.000000003Z three\n2026-01-02T14:00:04.000000005+02:00 four\n2026-01-02T12:00:05.000000006Z five"},
-		"a limit cuts within a line":               {log: log, o: Options{LimitBytes: pointer[int64](6)}, want: "one\ntw"},
-		"a limit counts the times too":             {log: log, o: Options{LimitBytes: pointer[int64](34), Timestamps: true}, want: "2026-01-02T12:00:00.000000001Z one"},
-		"one stream":                               {log: log, o: Options{Stream: Stderr}, want: "two\nfour\n"},
-		"what is no record is passed over":         {log: "rubbish\n\n2026-01-02T12:00:00Z stdout F fine\n2026-01-02T12:00:00Z stdxxx F bad\n2026-01-02T12:00:00Z\n", want: "fine\n"},
-		"a tag that is not known is a full record": {log: "2026-01-02T12:00:00Z stdout F:new:tags text\n2026-01-02T12:00:00Z stdout P:new more\n", want: "text\nmore"},
-		"a record cut off by a crash has no end":   {log: "2026-01-02T12:00:00Z stdout F cut o", want: "cut o"},
-		"an empty log":                             {},
-		"the end of an empty log":                  {o: Options{TailLines: pointer[int64](5)}},
+		"times only at the start of lines": {log: log, o: Options{Timestamps: true},
+			want: "2026-01-02T12:00:00.000000001Z one\n2026-01-02T12:00:01.500000000Z two\n" +
+				"2026-01-02T12:00:02.000000003Z three\n2026-01-02T14:00:04.000000005+02:00 four\n2026-01-02T12:00:05.000000006Z five"},
+		"a limit cuts within a line": {log: log, o: Options{LimitBytes: pointer[int64](6)}, want: "one\ntw"},
+		"a limit counts the times too": {
+			log: log, o: Options{LimitBytes: pointer[int64](34), Timestamps: true}, want: "2026-01-02T12:00:00.000000001Z one",
+		},
+		"one stream": {log: log, o: Options{Stream: Stderr}, want: "two\nfour\n"},
+		"what is no record is passed over": {
+			log:  "rubbish\n\n2026-01-02T12:00:00Z stdout F fine\n2026-01-02T12:00:00Z stdxxx F bad\n2026-01-02T12:00:00Z\n",
+			want: "fine\n",
+		},
+		"a tag that is not known is a full record": {
+			log: "2026-01-02T12:00:00Z stdout F:new:tags text\n2026-01-02T12:00:00Z stdout P:new more\n", want: "text\nmore",
+		},
+		"a record cut off by a crash has no end": {log: "2026-01-02T12:00:00Z stdout F cut o", want: "cut o"},
+		"an empty log":                           {},
+		"the end of an empty log":                {o: Options{TailLines: pointer[int64](5)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readAll([]byte(c.log), c.o)
@@ -84,7 +92,7 @@ func TestTailOfLongLines(t *testing.T) {
 		s := newTestWriter(&log).Stream(Stdout)
 		var lines []string
 		for i := range rapid.IntRange(0, 20).Draw(t, "lines") {
-			lines = append(lines, fmt.Sprintf("%d%s\n", i, strings.Repeat("x", rapid.SampledFrom([]int{0, 5, MaxRecord, 5 * MaxRecord}).Draw(t, "length"))))
+			lines = append(lines, fmt.Sprintf("%d%s\n", i, strings.Repeat("x", rapid.SampledFrom([]int{0, 5, maxRecord, 5 * maxRecord}).Draw(t, "length"))))
 			s.Write([]byte(lines[i]))
 		}
 		n := rapid.IntRange(0, 25).Draw(t, "tail")

@@ -4,24 +4,50 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"time"
 )
 
-// tailStart finds where the last lines of a log begin, reading backwards from its size. A line's end is a full record;
-// the last record of a stream is one in any case. Lines of other streams than the wanted one do not count.
-func tailStart(r io.ReaderAt, size, lines int64, wanted Stream) (int64, error) {
+// tailStart finds where the last lines of a log begin, reading backwards from its size. Lines of other streams than the
+// wanted one do not count.
+func tailStart(r io.ReaderAt, size, lines int64, wanted Stream) (start int64, err error) {
 	if lines == 0 {
 		return size, nil
 	}
-	var ends int64
+	err = lastLines(r, size, wanted, func(end int64, _ time.Time) bool {
+		if lines--; lines < 0 {
+			start = end
+		}
+		return lines >= 0
+	})
+	return start, err
+}
+
+// LastLines calls see with the time of each line of a log, the last one first, until that returns false. It is the time of the
+// line's last record. Of the options, the stream counts.
+func LastLines(path string, o Options, see func(time.Time) bool) error {
+	all, err := openSegments(path)
+	if err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	defer all.Close()
+	if err := lastLines(all, all.size(), o.Stream, func(_ int64, at time.Time) bool { return see(at) }); err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	return nil
+}
+
+// lastLines calls see with the end of each line of a log and when that was written, reading backwards from its size, until see
+// returns false. A line's end is a full record; the last record of a stream is one in any case.
+func lastLines(r io.ReaderAt, size int64, wanted Stream, see func(end int64, at time.Time) bool) error {
 	seen := map[Stream]bool{}
 	scan := backwards{r: r, start: size}
 	for {
 		at, line, err := scan.next()
 		if err == io.EOF {
-			return 0, nil
+			return nil
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
 		rec, err := parse(line)
 		if err != nil || (wanted != "" && rec.stream != wanted) {
@@ -29,8 +55,8 @@ func tailStart(r io.ReaderAt, size, lines int64, wanted Stream) (int64, error) {
 		}
 		if !rec.partial || !seen[rec.stream] {
 			seen[rec.stream] = true
-			if ends++; ends > lines {
-				return at + int64(len(line)), nil
+			if !see(at+int64(len(line)), rec.time) {
+				return nil
 			}
 		}
 	}

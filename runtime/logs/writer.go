@@ -58,7 +58,7 @@ func NewWriter(out io.Writer, buffers *Buffers) *Writer {
 type StreamWriter struct {
 	w             *Writer
 	full, partial string // what stands between time and text of such a record
-	line          []byte // the beginning of a line whose end is still to come, at most MaxRecord
+	line          []byte // the beginning of a line whose end is still to come, at most maxRecord
 }
 
 // Stream returns the writer of a stream.
@@ -66,11 +66,11 @@ func (w *Writer) Stream(s Stream) *StreamWriter {
 	return &StreamWriter{w: w, full: " " + string(s) + " F ", partial: " " + string(s) + " P "}
 }
 
-// Write logs a piece of output. A line that is not yet complete is held until it is, or has grown to MaxRecord, so that
+// Write logs a piece of output. A line that is not yet complete is held until it is, or has grown to maxRecord, so that
 // the streams do not tear each other's lines; Close writes it. When the log cannot be written the piece is lost, the
 // error says so, and later pieces start on a fresh record.
 func (s *StreamWriter) Write(piece []byte) (int, error) {
-	if end := bytes.LastIndexByte(piece, '\n'); end < 0 && len(s.line)+len(piece) <= MaxRecord {
+	if end := bytes.LastIndexByte(piece, '\n'); end < 0 && len(s.line)+len(piece) <= maxRecord {
 		s.line = append(s.line, piece...)
 		return len(piece), nil
 	}
@@ -80,8 +80,8 @@ func (s *StreamWriter) Write(piece []byte) (int, error) {
 	defer b.release()
 	for rest := piece; len(rest) > 0; {
 		line, after, whole := bytes.Cut(rest, []byte{'\n'})
-		for len(s.line)+len(line) > MaxRecord {
-			n := MaxRecord - len(s.line)
+		for len(s.line)+len(line) > maxRecord {
+			n := maxRecord - len(s.line)
 			b.add(s.partial, s.line, line[:n])
 			s.line, line = nil, line[n:]
 		}
@@ -133,7 +133,7 @@ func (w *Writer) begin(large bool) *batch {
 	return b
 }
 
-// add adds a record of a text in two parts, of which the first is mostly empty.
+// add adds a record whose text comes in two parts; the first is usually empty.
 func (b *batch) add(tags string, first, second []byte) {
 	if b.tags != tags {
 		b.head, b.tags = append(b.head[:b.time], tags...), tags

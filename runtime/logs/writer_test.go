@@ -21,7 +21,7 @@ func newTestWriter(out *bytes.Buffer) *Writer {
 const stamp = "2026-01-02T12:00:00.000000005Z "
 
 func TestWriter(t *testing.T) {
-	long := strings.Repeat("x", MaxRecord)
+	long := strings.Repeat("x", maxRecord)
 	for name, c := range map[string]struct {
 		pieces []string
 		want   string
@@ -134,8 +134,11 @@ func TestWhatWasWrittenComesBack(t *testing.T) {
 		wrote := map[Stream]*bytes.Buffer{Stdout: {}, Stderr: {}}
 		piece := rapid.OneOf(
 			rapid.SliceOfN(rapid.Byte(), 0, 100),
-			rapid.Map(rapid.SliceOf(rapid.SampledFrom([]string{"a", "\n", " P ", "long", "\r\n"})), func(p []string) []byte { return []byte(strings.Join(p, "")) }),
-			rapid.Map(rapid.IntRange(MaxRecord-2, 3*MaxRecord), func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }),
+			rapid.Map(
+				rapid.SliceOf(rapid.SampledFrom([]string{"a", "\n", " P ", "long", "\r\n"})),
+				func(p []string) []byte { return []byte(strings.Join(p, "")) },
+			),
+			rapid.Map(rapid.IntRange(maxRecord-2, 3*maxRecord), func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }),
 		)
 		for range rapid.IntRange(0, 12).Draw(t, "pieces") {
 			s := rapid.SampledFrom([]Stream{Stdout, Stderr}).Draw(t, "stream")
@@ -158,7 +161,10 @@ func TestWhatWasWrittenComesBack(t *testing.T) {
 }
 
 func BenchmarkWriter(b *testing.B) {
-	for name, line := range map[string]string{"lines of 10 bytes": strings.Repeat("123456789\n", 6553), "lines of 100 bytes": strings.Repeat(strings.Repeat("x", 99)+"\n", 655)} {
+	for name, line := range map[string]string{
+		"lines of 10 bytes":  strings.Repeat("123456789\n", 6553),
+		"lines of 100 bytes": strings.Repeat(strings.Repeat("x", 99)+"\n", 655),
+	} {
 		b.Run(name, func(b *testing.B) {
 			s := NewWriter(&countingWriter{}, &Buffers{}).Stream(Stdout)
 			piece := []byte(line)

@@ -29,9 +29,11 @@ type bridge struct {
 	host    *rtnetlink // of the host's namespace
 	made    bool       // by this run
 	ipv6    bool       // the kernel has it
-	// listed are the host's addresses that the rules name; nil: the kernel looks them up.
+	leads   bool       // to pods what is sent to the gateway for them, so that pods know no other neighbour
+	// listed are the host's addresses that the rules name; nil: the kernel looks them up. It is written with both Network.mu and
+	// ownRules.writing held, and read with either.
 	listed []hostAddress
-	// nodePorts says that Services have ports of the host.
+	// nodePorts says that Services have ports of the host. Network.mu guards it.
 	nodePorts bool
 }
 
@@ -67,6 +69,9 @@ func openBridge(root string, held map[string]record) (_ *bridge, err error) {
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return nil, fmt.Errorf("%s: %w", b.name, err)
+	}
+	if err := b.fixPods(); err != nil {
+		return nil, err
 	}
 	if b.made {
 		if err := b.try(); err != nil {
@@ -286,14 +291,25 @@ func (b *bridge) connect(pod netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	return inside.do(loopbackUp(), linkUp(podInterface), addAddress(eth, pod), b.fixGateway(eth), b.addDefaultRoute(eth))
+	changes := []change{loopbackUp(), linkUp(podInterface), b.addAddress(eth, pod), b.fixGateway(eth)}
+	if b.leads {
+		changes = append(changes, b.addGatewayRoute(eth), addLocalRoute(eth))
+	}
+	return inside.do(append(changes, b.addDefaultRoute(eth))...)
 }
 
 // addLink creates both ends of a pod's link: one up on the bridge, the other as eth0 in the namespace that a file
 // descriptor refers to.
 func (b *bridge) addLink(pod netip.Addr, ns int) error {
 	name := linkName(pod)
-	return b.host.do(b.newLink(pod, ns), b.setPort(name), linkUp(name))
+	if err := b.host.do(b.newLink(pod, ns), b.setPort(name), linkUp(name)); err != nil {
+		return err
+	}
+	port, err := b.host.index(name)
+	if err != nil {
+		return err
+	}
+	return b.host.do(fixPort(port, pod))
 }
 
 func (b *bridge) newLink(pod netip.Addr, ns int) change {
@@ -320,14 +336,17 @@ func (b *bridge) newLink(pod netip.Addr, ns int) change {
 }
 
 // setPort lets the bridge send a frame back through the link that it has come in by: on a host where netfilter sees
-// bridged frames (br_netfilter) a pod that is its own endpoint of a Service needs that. And it keeps the kernel from
-// giving the host's end of the link an IPv6 address, which it would announce to the pod.
+// bridged frames (br_netfilter) a pod that is its own endpoint of a Service needs that. No frame to an address that nobody has comes
+// to the pod: fixPort says where each is. And it keeps the kernel from giving the host's end of the link an IPv6 address, which it
+// would announce to the pod.
 func (b *bridge) setPort(link string) change {
 	c := newChange("set", unix.RTM_NEWLINK, 0,
 		nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(link)))
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_SLAVE_KIND, nl.NonZeroTerminated("bridge"))
-	info.AddRtAttr(nl.IFLA_INFO_SLAVE_DATA, nil).AddRtAttr(nl.IFLA_BRPORT_MODE, nl.Uint8Attr(1))
+	port := info.AddRtAttr(nl.IFLA_INFO_SLAVE_DATA, nil)
+	port.AddRtAttr(nl.IFLA_BRPORT_MODE, nl.Uint8Attr(1))
+	port.AddRtAttr(nl.IFLA_BRPORT_UNICAST_FLOOD, nl.Uint8Attr(0))
 	c.request.AddData(info)
 	if b.ipv6 {
 		families := nl.NewRtAttr(unix.IFLA_AF_SPEC, nil)
@@ -354,15 +373,19 @@ func linkUp(name string) change {
 
 func loopbackUp() change { return linkUp("lo") }
 
-func addAddress(link int, pod netip.Addr) change {
+func (b *bridge) addAddress(link int, pod netip.Addr) change {
 	message := nl.NewIfAddrmsg(unix.AF_INET)
 	message.Prefixlen, message.Index = subnetBits, uint32(link)
 	subnet := netip.PrefixFrom(pod, subnetBits).Masked()
 	broadcast := add(subnet.Addr(), 1<<(32-subnetBits)-1)
-	return newChange(fmt.Sprintf("address %s", pod), unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, message,
+	c := newChange(fmt.Sprintf("address %s", pod), unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, message,
 		nl.NewRtAttr(unix.IFA_LOCAL, pod.AsSlice()),
 		nl.NewRtAttr(unix.IFA_ADDRESS, pod.AsSlice()),
 		nl.NewRtAttr(unix.IFA_BROADCAST, broadcast.AsSlice()))
+	if b.leads {
+		c.request.AddData(nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(unix.IFA_F_NOPREFIXROUTE)))
+	}
+	return c
 }
 
 func (b *bridge) addDefaultRoute(link int) change {

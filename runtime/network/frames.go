@@ -12,7 +12,6 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -50,6 +49,8 @@ func hardwareAddressOf(bridge string) net.HardwareAddr {
 //   - none can answer as a DHCP server;
 //   - none can send to the addresses that are for bridges themselves, by which a frame would come past all this to the
 //     host, which takes even a router advertisement from it.
+//
+// And it leads to other pods what a pod sends to the gateway for them (leadToPods).
 //
 // The name and the hardware address of a link follow from the pod's address. So the table can list every possible pod:
 // it is written once, and no pod waits for it.
@@ -99,10 +100,16 @@ func (b *bridge) guardFrames() error {
 	for _, chain := range []func(...[]expr.Any){prerouting, input} {
 		chain(byPods, toBridges(), drop)
 	}
+	lead, err := b.leadToPods(t)
+	if err != nil {
+		return err
+	}
+	prerouting(byPods, lead)
 	prerouting(byPods, []expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: "from-pods"}})
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("nft table %s of the bridge family: %w", b.name, err)
 	}
+	b.leads = true
 	return nil
 }
 
@@ -117,10 +124,10 @@ func toBridges() []expr.Any {
 	}
 }
 
-// seeFramesToBridges makes the bridge treat frames to such addresses like any others, so that the rules see them. It
-// would hand them to the host as if they had come in by an interface outside of the bridge, and at least that of LLDP
-// without asking nf_tables at all. The kernel excepts the first three, of which the rules see the first and the last, and
-// the other one goes nowhere.
+// seeFramesToBridges makes the bridge treat frames to such addresses like any others, so that the rules see them. It would
+// hand them to the host as if they had come in by an interface outside of the bridge, and at least that of LLDP without
+// asking nf_tables at all. The kernel makes an exception for the first three: the rules see the first and the last of them,
+// and the second leads nowhere.
 func (b *bridge) seeFramesToBridges() error {
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
@@ -230,11 +237,4 @@ func setDefault(name, value string) (restore func() error, err error) {
 		}
 		return nil
 	}, nil
-}
-
-// fixGateway tells a pod's namespace where the gateway is, so that no neighbour can tell it otherwise.
-func (b *bridge) fixGateway(link int) change {
-	return newChange(fmt.Sprintf("neighbour %s", b.address), unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE,
-		&netlink.Ndmsg{Family: unix.AF_INET, Index: uint32(link), State: netlink.NUD_PERMANENT, Type: unix.RTN_UNICAST},
-		nl.NewRtAttr(unix.NDA_DST, b.address.AsSlice()), nl.NewRtAttr(unix.NDA_LLADDR, hardwareAddressOf(b.name)))
 }

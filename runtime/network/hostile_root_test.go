@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -143,209 +142,6 @@ func followed(t *testing.T, n *Network) {
 	}
 }
 
-// withPort returns a pod that asks for a port of the host.
-func withPort(uid, hostIP string, hostPort int32, protocol corev1.Protocol) *corev1.Pod {
-	p := newPod(uid, 1)
-	p.Spec.Containers[0].Ports = []corev1.ContainerPort{
-		{Protocol: protocol, ContainerPort: 80, HostPort: hostPort, HostIP: hostIP},
-	}
-	return p
-}
-
-// refused fails the test unless a pod gets no network, and an error that contains certain text.
-func refused(t *testing.T, n *Network, p *corev1.Pod, words string) {
-	t.Helper()
-	a, err := n.SetUp(p, nil)
-	if err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("pod %s got %+v, %v; want an error that says %q", p.UID, a, err, words)
-	}
-	if held, _ := n.Held(); strings.Contains(strings.Join(held, " "), string(p.UID)) {
-		t.Errorf("something is set up for pod %s, which was refused", p.UID)
-	}
-}
-
-func TestHostPortOfAnAddressThatIsNotTheHosts(t *testing.T) {
-	withAndWithoutFib(t, func(t *testing.T, open func(Options) *Network) {
-		root := t.TempDir()
-		other := openElsewhere(t)
-		n := open(Options{Root: root})
-		defer n.remove(t, root)
-		client := setUp(t, n, newPod("client", 1))
-		refused(t, n, withPort("far", elsewhere, 80, corev1.ProtocolTCP), "hostIP "+elsewhere+" is not an address of this host")
-		refused(t, n, withPort("pod", client.IPs[0], 80, corev1.ProtocolTCP), "is not an address of this host")
-
-		// Nor does a port lead to a pod once the host has lost an address that it had.
-		takeAway := giveAddress(t, elsewhere)
-		thief := setUp(t, n, withPort("thief", elsewhere, 80, corev1.ProtocolTCP))
-		follow(t, n)
-		answer(t, thief, thief.IPs[0]+":80", "thief")
-		if heard, err := ask(elsewhere + ":80"); err != nil || !strings.HasPrefix(heard, "thief") {
-			t.Errorf("while the address is the host's: heard %q, %v", heard, err)
-		}
-		takeAway()
-		followed(t, n)
-		answer(t, other, elsewhere+":80", "elsewhere")
-		if heard, err := ask(elsewhere + ":80"); err != nil || !strings.HasPrefix(heard, "elsewhere") {
-			t.Errorf("the host heard %q, %v", heard, err)
-		}
-		if err := inside(t, client, func() error {
-			heard, err := ask(elsewhere + ":80")
-			if err == nil && !strings.HasPrefix(heard, "elsewhere") {
-				err = fmt.Errorf("heard %q", heard)
-			}
-			return err
-		}); err != nil {
-			t.Errorf("a pod: %v", err)
-		}
-	})
-}
-
-// A port of all addresses leaves alone what goes through the host, and what is the daemon's own.
-func TestHostPortTakesNothingOfOthers(t *testing.T) {
-	withAndWithoutFib(t, func(t *testing.T, open func(Options) *Network) {
-		root := t.TempDir()
-		other := openElsewhere(t)
-		listen := netip.MustParseAddrPort("127.0.0.1:6443")
-		n := open(Options{Root: root, Reserved: []Reserved{{corev1.ProtocolTCP, listen, "jobd's API"}}})
-		defer n.remove(t, root)
-		client := setUp(t, n, newPod("client", 1))
-		gateway := n.Gateway().String()
-
-		for _, port := range []int32{53, 6443} {
-			for _, at := range []string{gateway, "127.0.0.1"} {
-				l, err := net.Listen("tcp4", fmt.Sprintf("%s:%d", at, port))
-				if err != nil {
-					t.Fatal(err)
-				}
-				greet(t, l, "host at "+at)
-			}
-		}
-		answer(t, other, elsewhere+":53", "elsewhere")
-		names := withPort("names", "", 53, corev1.ProtocolTCP)
-		udp := names.Spec.Containers[0].Ports[0]
-		udp.Protocol = corev1.ProtocolUDP
-		names.Spec.Containers[0].Ports = append(names.Spec.Containers[0].Ports, udp)
-		answer(t, setUp(t, n, names), "0.0.0.0:80", "pod")
-		answer(t, setUp(t, n, withPort("one", "198.51.100.1", 6443, corev1.ProtocolTCP)), "0.0.0.0:80", "pod")
-
-		hears := func(a Attachment, address, want string) {
-			t.Helper()
-			if err := inside(t, a, func() error {
-				heard, err := ask(address)
-				if err == nil && !strings.HasPrefix(heard, want+" to") {
-					err = fmt.Errorf("heard %q, want %q", heard, want)
-				}
-				return err
-			}); err != nil {
-				t.Errorf("%s: %v", address, err)
-			}
-		}
-		own := Attachment{Namespaces: map[specs.LinuxNamespaceType]string{
-			specs.NetworkNamespace: fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()),
-		}}
-		hears(client, gateway+":53", "host at "+gateway)
-		hears(client, elsewhere+":53", "elsewhere")
-		hears(client, "198.51.100.1:53", "pod")
-		hears(other, "198.51.100.1:53", "pod")
-		hears(own, gateway+":53", "host at "+gateway)
-		hears(own, "127.0.0.1:53", "pod") // as in a cluster, it has all addresses of the host
-		hears(own, "127.0.0.1:6443", "host at 127.0.0.1")
-		hears(other, "198.51.100.1:6443", "pod")
-
-		// Nor does it take over another daemon's name server.
-		second := t.TempDir()
-		m := open(Options{Root: second})
-		defer m.remove(t, second)
-		l, err := net.Listen("tcp4", m.Gateway().String()+":53")
-		if err != nil {
-			t.Fatal(err)
-		}
-		greet(t, l, "second")
-		follow(t, n)
-		followed(t, n) // the address of the second bridge
-		stranger := setUp(t, m, newPod("stranger", 1))
-		hears(stranger, m.Gateway().String()+":53", "second")
-		hears(stranger, "198.51.100.1:53", "pod")
-
-		refused(t, n, withPort("gateway-names", gateway, 53, corev1.ProtocolUDP), "the name server of the pods has it")
-		refused(t, n, withPort("gateway-api", gateway, 443, corev1.ProtocolTCP), "the API for pods has it")
-		refused(t, n, withPort("listen", "127.0.0.1", 6443, corev1.ProtocolTCP), "jobd's API has it at 127.0.0.1:6443")
-		refused(t, n, withPort("listen-all", "", 6443, corev1.ProtocolTCP), "jobd's API has it at 127.0.0.1:6443")
-
-		// A daemon that is told to listen where a pod has been listening all along gets its port.
-		open(Options{Root: root, Reserved: []Reserved{{corev1.ProtocolTCP, netip.MustParseAddrPort("127.0.0.1:53"), "jobd's API"}}})
-		hears(own, "127.0.0.1:53", "host at 127.0.0.1")
-		hears(other, "198.51.100.1:53", "pod")
-	})
-}
-
-// One pod with many ports is no burden to others.
-func TestThousandsOfHostPorts(t *testing.T) {
-	inOwnNetwork(t, func() {
-		root := t.TempDir()
-		n := open(t, root, Bridge)
-		defer n.remove(t, root)
-		many := newPod("many", 1)
-		for port := int32(1000); port < 60000; port++ {
-			many.Spec.Containers[0].Ports = append(many.Spec.Containers[0].Ports,
-				corev1.ContainerPort{Protocol: corev1.ProtocolTCP, ContainerPort: port, HostPort: port})
-		}
-		a := setUp(t, n, many)
-		answer(t, a, a.IPs[0]+":59999", "many")
-		one := setUp(t, n, withPort("one", "", 80, corev1.ProtocolTCP))
-		answer(t, one, one.IPs[0]+":80", "one")
-		for _, port := range []string{"59999", "80"} {
-			if _, err := ask("127.0.0.1:" + port); err != nil {
-				t.Errorf("port %s: %v", port, err)
-			}
-		}
-	})
-}
-
-// datagram returns an IPv4 packet with a UDP datagram.
-func datagram(from, to netip.AddrPort, payload string) []byte {
-	udp := make([]byte, 8, 8+len(payload)) // without a checksum
-	binary.BigEndian.PutUint16(udp, from.Port())
-	binary.BigEndian.PutUint16(udp[2:], to.Port())
-	binary.BigEndian.PutUint16(udp[4:], uint16(8+len(payload)))
-	ip := make([]byte, 20)
-	ip[0], ip[8], ip[9] = 0x45, 64, unix.IPPROTO_UDP
-	binary.BigEndian.PutUint16(ip[2:], uint16(20+8+len(payload)))
-	copy(ip[sourceOffset:], from.Addr().AsSlice())
-	copy(ip[destinationOffset:], to.Addr().AsSlice())
-	sum := uint32(0)
-	for i := 0; i < len(ip); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
-	}
-	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum>>16+sum))
-	return append(append(ip, udp...), payload...)
-}
-
-// sendFrame puts a frame on the wire from eth0 of the thread's network, as CAP_NET_RAW lets a pod do.
-func sendFrame(to net.HardwareAddr, kind uint16, payload []byte) error {
-	eth, err := netlink.LinkByName(podInterface)
-	if err != nil {
-		return err
-	}
-	return sendFrameFrom(eth.Attrs().HardwareAddr, to, kind, payload)
-}
-
-func sendFrameFrom(from, to net.HardwareAddr, kind uint16, payload []byte) error {
-	eth, err := net.InterfaceByName(podInterface)
-	if err != nil {
-		return err
-	}
-	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(socket)
-	frame := append(append(append([]byte{}, to...), from...), byte(kind>>8), byte(kind))
-	address := &unix.SockaddrLinklayer{Ifindex: eth.Index, Halen: 6}
-	copy(address.Addr[:], to)
-	return unix.Sendto(socket, append(frame, payload...), 0, address)
-}
-
 // arrives reports whether a handmade datagram that a pod sends to the gateway reaches a socket of the host. A proper
 // one is sent after it, so that one always arrives.
 func arrives(t *testing.T, n *Network, a Attachment, from, to netip.Addr) bool {
@@ -421,71 +217,6 @@ func TestPodDoesNotReachTheLoopbackOfTheHost(t *testing.T) {
 	})
 }
 
-// checksum returns the Internet checksum of some parts together.
-func checksum(parts ...[]byte) uint16 {
-	sum := uint32(0)
-	for _, p := range parts {
-		for i := 0; i < len(p); i += 2 {
-			sum += uint32(binary.BigEndian.Uint16(p[i:]))
-		}
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
-}
-
-// routerAdvertisement returns the IPv6 packet of a router that offers all neighbours an address and a default route.
-func routerAdvertisement() []byte {
-	message := []byte{134, 0, 0, 0, 64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0}
-	prefix := make([]byte, 32) // option 3, on-link and for addresses, forever
-	prefix[0], prefix[1], prefix[2], prefix[3] = 3, 4, 64, 0xc0
-	binary.BigEndian.PutUint32(prefix[4:], 0xffffffff)
-	binary.BigEndian.PutUint32(prefix[8:], 0xffffffff)
-	copy(prefix[16:], net.ParseIP("2001:db8::"))
-	message = append(message, prefix...)
-	ip := make([]byte, 40)
-	ip[0], ip[6], ip[7] = 0x60, unix.IPPROTO_ICMPV6, 255
-	binary.BigEndian.PutUint16(ip[4:], uint16(len(message)))
-	copy(ip[8:], net.ParseIP("fe80::1"))
-	copy(ip[24:], net.ParseIP("ff02::1"))
-	length := []byte{0, 0, 0, byte(len(message)), 0, 0, 0, unix.IPPROTO_ICMPV6}
-	binary.BigEndian.PutUint16(message[2:], checksum(ip[8:], length, message))
-	return append(ip, message...)
-}
-
-// arpReply returns an ARP message that says that an address is at a hardware address.
-func arpReply(address netip.Addr, at net.HardwareAddr, to netip.Addr, toHardware net.HardwareAddr) []byte {
-	return slices.Concat([]byte{0, 1, 8, 0, 6, 4, 0, 2}, at, address.AsSlice(), toHardware, to.AsSlice())
-}
-
-// tagged returns a frame's payload behind another VLAN tag, which has only a priority.
-func tagged(kind uint16, payload []byte) []byte {
-	return append([]byte{0, 0, byte(kind >> 8), byte(kind)}, payload...)
-}
-
-// frames opens a socket that receives all frames of eth0 in the thread's network.
-func frames(t *testing.T) int {
-	t.Helper()
-	const all = unix.ETH_P_ALL>>8&0xff | unix.ETH_P_ALL<<8&0xff00
-	eth, err := net.InterfaceByName(podInterface)
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Close(socket) })
-	if err := unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: all, Ifindex: eth.Index}); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60}); err != nil {
-		t.Fatal(err)
-	}
-	return socket
-}
-
 func TestPodDoesNotPassForOthers(t *testing.T) {
 	inOwnNetwork(t, func() {
 		root := t.TempDir()
@@ -518,26 +249,35 @@ func TestPodDoesNotPassForOthers(t *testing.T) {
 			kind     uint16
 			payload  []byte
 		}{
-			"a router advertisement":                         {thiefMAC, allIPv6, unix.ETH_P_IPV6, advertisement},
-			"a router advertisement in a frame with a tag":   {thiefMAC, allIPv6, unix.ETH_P_8021Q, tagged(unix.ETH_P_IPV6, advertisement)},
-			"a router advertisement in a frame with two":     {thiefMAC, allIPv6, unix.ETH_P_8021AD, tagged(unix.ETH_P_8021Q, tagged(unix.ETH_P_IPV6, advertisement))},
-			"the gateway's address in ARP":                   {thiefMAC, all, unix.ETH_P_ARP, arpReply(gateway, thiefMAC, victimIP, victimMAC)},
-			"the gateway's address in ARP, behind a tag":     {thiefMAC, all, unix.ETH_P_8021Q, tagged(unix.ETH_P_ARP, arpReply(gateway, thiefMAC, victimIP, victimMAC))},
-			"an answer of the name server":                   {thiefMAC, victimMAC, unix.ETH_P_IP, dns},
-			"an answer of the name server, behind a tag":     {thiefMAC, victimMAC, unix.ETH_P_8021Q, tagged(unix.ETH_P_IP, dns)},
-			"the gateway's hardware address":                 {gatewayMAC, victimMAC, unix.ETH_P_IP, greeting},
-			"a DHCP server":                                  {thiefMAC, all, unix.ETH_P_IP, dhcp},
-			"another pod's address in ARP":                   {thiefMAC, all, unix.ETH_P_ARP, arpReply(otherIP, thiefMAC, victimIP, victimMAC)},
-			"another pod's address in ARP, behind a tag":     {thiefMAC, all, unix.ETH_P_8021Q, tagged(unix.ETH_P_ARP, arpReply(otherIP, thiefMAC, victimIP, victimMAC))},
-			"another pod's hardware address in ARP":          {thiefMAC, all, unix.ETH_P_ARP, arpReply(thiefIP, otherMAC, victimIP, victimMAC)},
-			"the address of a pod to come in ARP":            {thiefMAC, all, unix.ETH_P_ARP, arpReply(freeIP, thiefMAC, victimIP, victimMAC)},
-			"ARP as another pod":                             {otherMAC, all, unix.ETH_P_ARP, arpReply(otherIP, otherMAC, victimIP, victimMAC)},
-			"another pod's address":                          {thiefMAC, victimMAC, unix.ETH_P_IP, asOther},
-			"another pod's address, behind a tag":            {thiefMAC, victimMAC, unix.ETH_P_8021Q, tagged(unix.ETH_P_IP, asOther)},
-			"another pod's address and hardware address":     {otherMAC, victimMAC, unix.ETH_P_IP, asOther},
-			"another pod's hardware address":                 {otherMAC, victimMAC, unix.ETH_P_IP, greeting},
-			"the address of a pod to come":                   {thiefMAC, victimMAC, unix.ETH_P_IP, asFree},
-			"an address of elsewhere":                        {thiefMAC, victimMAC, unix.ETH_P_IP, datagram(netip.MustParseAddrPort(elsewhere+":53"), netip.AddrPortFrom(victimIP, 1000), "forged")},
+			"a router advertisement":                       {thiefMAC, allIPv6, unix.ETH_P_IPV6, advertisement},
+			"a router advertisement in a frame with a tag": {thiefMAC, allIPv6, unix.ETH_P_8021Q, tagged(unix.ETH_P_IPV6, advertisement)},
+			"a router advertisement in a frame with two": {
+				thiefMAC, allIPv6, unix.ETH_P_8021AD, tagged(unix.ETH_P_8021Q, tagged(unix.ETH_P_IPV6, advertisement)),
+			},
+			"the gateway's address in ARP": {thiefMAC, all, unix.ETH_P_ARP, arpReply(gateway, thiefMAC, victimIP, victimMAC)},
+			"the gateway's address in ARP, behind a tag": {
+				thiefMAC, all, unix.ETH_P_8021Q, tagged(unix.ETH_P_ARP, arpReply(gateway, thiefMAC, victimIP, victimMAC)),
+			},
+			"an answer of the name server":               {thiefMAC, victimMAC, unix.ETH_P_IP, dns},
+			"an answer of the name server, behind a tag": {thiefMAC, victimMAC, unix.ETH_P_8021Q, tagged(unix.ETH_P_IP, dns)},
+			"the gateway's hardware address":             {gatewayMAC, victimMAC, unix.ETH_P_IP, greeting},
+			"a DHCP server":                              {thiefMAC, all, unix.ETH_P_IP, dhcp},
+			"another pod's address in ARP":               {thiefMAC, all, unix.ETH_P_ARP, arpReply(otherIP, thiefMAC, victimIP, victimMAC)},
+			"another pod's address in ARP, behind a tag": {
+				thiefMAC, all, unix.ETH_P_8021Q, tagged(unix.ETH_P_ARP, arpReply(otherIP, thiefMAC, victimIP, victimMAC)),
+			},
+			"another pod's hardware address in ARP":      {thiefMAC, all, unix.ETH_P_ARP, arpReply(thiefIP, otherMAC, victimIP, victimMAC)},
+			"the address of a pod to come in ARP":        {thiefMAC, all, unix.ETH_P_ARP, arpReply(freeIP, thiefMAC, victimIP, victimMAC)},
+			"ARP as another pod":                         {otherMAC, all, unix.ETH_P_ARP, arpReply(otherIP, otherMAC, victimIP, victimMAC)},
+			"another pod's address":                      {thiefMAC, victimMAC, unix.ETH_P_IP, asOther},
+			"another pod's address, behind a tag":        {thiefMAC, victimMAC, unix.ETH_P_8021Q, tagged(unix.ETH_P_IP, asOther)},
+			"another pod's address and hardware address": {otherMAC, victimMAC, unix.ETH_P_IP, asOther},
+			"another pod's hardware address":             {otherMAC, victimMAC, unix.ETH_P_IP, greeting},
+			"the address of a pod to come":               {thiefMAC, victimMAC, unix.ETH_P_IP, asFree},
+			"an address of elsewhere": {
+				thiefMAC, victimMAC, unix.ETH_P_IP,
+				datagram(netip.MustParseAddrPort(elsewhere+":53"), netip.AddrPortFrom(victimIP, 1000), "forged"),
+			},
 			"a protocol that nobody has on a bridge of jobd": {thiefMAC, all, unix.ETH_P_PPP_DISC, []byte("forged")},
 		} {
 			t.Run(name, func(t *testing.T) {

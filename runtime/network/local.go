@@ -159,13 +159,17 @@ func (n *Network) followAddresses(ctx context.Context) error {
 
 // renewAddresses rewrites the rules if the host's addresses have changed.
 func (n *Network) renewAddresses() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	now, err := hostAddresses()
-	if err != nil || slices.Equal(now, n.bridge.listed) {
+	if err != nil {
 		return err
 	}
-	if err := n.writeRules(); err != nil || n.services.applied == nil {
+	n.mu.Lock()
+	known := slices.Equal(now, n.bridge.listed)
+	n.mu.Unlock()
+	if known {
+		return nil
+	}
+	if err := n.writeRules(); err != nil || !n.services.forget() {
 		return err
 	}
 	return n.writeServices()

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/atomicfile"
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/pins"
@@ -147,7 +147,7 @@ func (p namespaces) write(r record) error {
 	if err := os.MkdirAll(p.dir, 0o711); err != nil {
 		return err
 	}
-	return atomicfile.Write(p.path(recordName), data, 0o600)
+	return files.Replace(p.path(recordName), data, 0o600)
 }
 
 // release removes the namespaces and the record. The record goes last, so that a crash leaves nothing that is not on

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -26,24 +27,59 @@ type rules struct {
 	api uint16
 }
 
-// writeRules replaces the nft table as a whole. On a kernel that cannot ask its routes which addresses are the host's,
-// the table lists them: see FollowAddresses.
-func (b *bridge) writeRules(r rules) error {
-	if b.listed == nil {
-		err := b.replaceTable(r, (*table).localByRoutes)
-		if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EOPNOTSUPP) {
-			return err
-		}
+// ownRules is the state of the bridge's own nft table.
+type ownRules struct {
+	// asked is how often the table was to be written, guarded by Network.mu.
+	asked uint64
+	// writing is held while the table is written, which may take the kernel long; Network.mu, which the start of every pod needs,
+	// is not held meanwhile. It guards what follows, and is locked before Network.mu.
+	writing sync.Mutex
+	written uint64 // for how many of those who asked
+}
+
+// writeRules brings the bridge's own nft table up to date with the ports of the host that pods have, and with the port of the API.
+func (n *Network) writeRules() error {
+	n.mu.Lock()
+	n.rules.asked++
+	turn := n.rules.asked
+	n.mu.Unlock()
+	n.rules.writing.Lock()
+	defer n.rules.writing.Unlock()
+	if n.rules.written >= turn {
+		return nil // somebody has written it since, for all who waited
 	}
-	addresses, err := hostAddresses()
+	n.mu.Lock()
+	asked, now := n.rules.asked, rules{ports: n.ports.list(), api: n.api, own: n.own()}
+	n.mu.Unlock()
+	listed, err := n.bridge.writeRules(now)
 	if err != nil {
 		return err
 	}
-	if err := b.replaceTable(r, func(t *table) (local, error) { return t.localByList(addresses) }); err != nil {
-		return err
+	n.rules.written = asked
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.bridge.listed = listed
+	return n.routeLoopback()
+}
+
+// routeLoopback lets ports of the host work at its loopback address, if there are any. n.mu is held.
+func (n *Network) routeLoopback() error {
+	return n.bridge.routeLoopback(len(n.ports.mapped) > 0 || n.bridge.nodePorts)
+}
+
+// writeRules replaces the nft table as a whole. On a kernel that cannot ask its routes which addresses are the host's,
+// the table lists them, and they are returned: see FollowAddresses.
+func (b *bridge) writeRules(r rules) (listed []hostAddress, err error) {
+	if b.listed == nil {
+		err := b.replaceTable(r, (*table).localByRoutes)
+		if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EOPNOTSUPP) {
+			return nil, err
+		}
 	}
-	b.listed = addresses
-	return nil
+	if listed, err = hostAddresses(); err != nil {
+		return nil, err
+	}
+	return listed, b.replaceTable(r, func(t *table) (local, error) { return t.localByList(listed) })
 }
 
 // replaceTable replaces the nft table in one transaction of the kernel:
@@ -112,7 +148,7 @@ func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) erro
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("nft table %s: %w", b.name, err)
 	}
-	return b.routeLoopback(len(r.ports) > 0 || b.nodePorts)
+	return nil
 }
 
 // hostPorts adds the chain for packets to an address of the host, and returns its name: it translates the destination

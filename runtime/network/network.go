@@ -26,11 +26,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
+	"github.com/jobd/jobd/internal/watchdog"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/pins"
-	"github.com/jobd/jobd/watchdog"
 )
 
 const (
@@ -97,6 +97,7 @@ type Network struct {
 	addresses *addresses
 	prepared  prepared
 	ports     hostPorts
+	rules     ownRules
 	api       uint16 // where the daemon listens for pods, 0 if it does not
 	services  services
 	policies  policyState
@@ -253,13 +254,9 @@ func (n *Network) LeadToAPI(port uint16) error {
 
 func (n *Network) leadToAPI(port uint16) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.api = port
+	n.mu.Unlock()
 	return n.writeRules()
-}
-
-func (n *Network) writeRules() error {
-	return n.bridge.writeRules(rules{ports: n.ports.list(), api: n.api, own: n.own()})
 }
 
 // own returns the endpoints of the host that lead neither to pods nor to Services.
@@ -409,11 +406,7 @@ func (n *Network) attach(pod *corev1.Pod, p namespaces) (record, error) {
 	}
 	crash.At("network.pinned")
 	if len(r.Ports) > 0 {
-		n.mu.Lock()
-		n.mu.On("pods/" + pod.Namespace + "/" + pod.Name)
-		err := n.writeRules()
-		n.mu.Unlock()
-		if err != nil {
+		if err := n.writeRules(); err != nil {
 			return r, fmt.Errorf("host ports: %w", err)
 		}
 		n.endConnections("of others at its ports of the host", pod.UID, func() error { return n.bridge.takeConnections(r) })
@@ -483,9 +476,8 @@ func (n *Network) TearDown(podUID string) error {
 	if n.bridge != nil && len(r.Ports) > 0 {
 		n.mu.Lock()
 		n.ports.remove(r)
-		err := n.writeRules()
 		n.mu.Unlock()
-		if err != nil {
+		if err := n.writeRules(); err != nil {
 			return fmt.Errorf("host ports: %w", err)
 		}
 		n.endConnections("by its ports of the host", types.UID(podUID), func() error { return n.bridge.endConnections(r.Address) })

@@ -422,7 +422,9 @@ func TestWithoutThePrivilegeForABridge(t *testing.T) {
 		if n.Mode() != None || !strings.Contains(n.Describe(), "not permitted") || n.Gateway().IsValid() {
 			t.Errorf("left to itself: %s", n.Describe())
 		}
-		if _, err := Open(Options{Root: root, State: root, Mode: Bridge, Pins: &pins.Pins{}, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, unix.EPERM) {
+		if _, err := Open(
+			Options{Root: root, State: root, Mode: Bridge, Pins: &pins.Pins{}, Logger: slog.New(slog.DiscardHandler)},
+		); !errors.Is(err, unix.EPERM) {
 			t.Errorf("asked for a bridge: %v", err)
 		}
 		if a := setUp(t, n, newPod("one", 1)); len(a.IPs) != 0 {

@@ -229,8 +229,14 @@ func TestConnectionsSurviveChangesOfPolicies(t *testing.T) {
 		goesOn("from before the first policy", before)
 		after := dial()
 		for when, p := range map[string]*Policies{
-			"another list":      state(PolicyPod{Ingress: "group", Egress: "nothing"}, PolicyPod{Ingress: "nothing", Egress: "port 80", Groups: []string{"clients"}}),
-			"one pod more":      state(PolicyPod{Ingress: "port 80", Egress: "nothing"}, PolicyPod{Ingress: "nothing", Egress: "port 80"}, add(addressOf(client), 7)),
+			"another list": state(
+				PolicyPod{Ingress: "group", Egress: "nothing"},
+				PolicyPod{Ingress: "nothing", Egress: "port 80", Groups: []string{"clients"}},
+			),
+			"one pod more": state(
+				PolicyPod{Ingress: "port 80", Egress: "nothing"}, PolicyPod{Ingress: "nothing", Egress: "port 80"},
+				add(addressOf(client), 7),
+			),
 			"no policy":         nil,
 			"not isolated":      state(PolicyPod{}, PolicyPod{}),
 			"no longer allowed": state(PolicyPod{Ingress: "nothing", Egress: "nothing"}, PolicyPod{Ingress: "nothing", Egress: "nothing"}),

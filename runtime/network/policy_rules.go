@@ -35,8 +35,8 @@ const (
 
 // policyState is the state of the nft tables of NetworkPolicies.
 type policyState struct {
-	// writing is held by whoever changes the tables, which takes the kernel its time, so that Network.mu, which the start of
-	// every pod needs, is not. It guards what follows, and is locked before Network.mu.
+	// writing is held while the tables are changed, which may take the kernel long; Network.mu, which the start of every
+	// pod needs, is not held meanwhile. It guards what follows, and is locked before Network.mu.
 	writing sync.Mutex
 	// wanted is what SetPolicies was called with last.
 	wanted *Policies
@@ -44,8 +44,8 @@ type policyState struct {
 	applied *Policies
 	// sets are the names of the sets that applied has.
 	sets map[string]bool
-	// before are the addresses at which there may be connections from before the kernel tracked them, with those who
-	// had them then: whoever gets such an address later has none.
+	// before are the addresses that may have connections which are older than the tracking of the kernel, with the pods
+	// that had them at that time. A pod that gets such an address later has no such connections.
 	before map[netip.Addr]string
 	// api is the port of the API that the rules were made for.
 	api uint16
@@ -258,16 +258,17 @@ func (w *policyWriter) untracked(owner map[netip.Addr]string) (map[netip.Addr]st
 
 // begin replaces both tables with new ones, in which no pod is isolated yet.
 //
-// The bridge hands frames between pods to the host's IPv4, as if they were sent to the gateway: only there does the kernel
-// track connections. So what passes between pods is forwarded as what passes between pods and others is. What is sent to
-// many at once stays on the bridge, and is neither taken from an isolated pod nor given to one.
+// The kernel tracks connections only of packets that it routes. So the bridge hands frames between pods to the host's IPv4,
+// as if they were addressed to the gateway, and the same rules apply to traffic between pods as to traffic with others.
+// Broadcasts and multicasts stay on the bridge: an isolated pod can neither send nor receive them.
 //
-// Of a connection, policies see the beginning:
+// Policies decide about the first packet of a connection:
 //
-//   - what belongs to one that is tracked passes;
-//   - what begins one of TCP is looked at, whatever is tracked: so nobody turns a connection in which it was allowed to
-//     answer into one that it begins;
-//   - what else is sent by or to pods from before the tables belongs to connections that the kernel has not seen begin.
+//   - packets of a connection that is already tracked pass;
+//   - the first packet of a TCP connection is always checked, whatever is tracked, so that a pod that may only answer on a
+//     connection cannot reuse its ports to open one itself;
+//   - other packets to or from pods that are older than the tables belong to connections whose beginning the kernel has not
+//     seen.
 func (w *policyWriter) begin(before map[netip.Addr]string) error {
 	w.table = newTable(w.conn, w.table.table.Family, w.table.table.Name)
 	w.frames = newTable(w.conn, w.frames.table.Family, w.frames.table.Name)

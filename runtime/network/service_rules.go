@@ -269,7 +269,7 @@ func (s *serviceSets) elementsOf(name string, elements map[string]string) (out [
 //   - what leads nowhere is refused.
 //
 // The sets of clients stay while their namespace has a port with affinity, since they are the only record of them.
-func (b *bridge) writeServices(was, now *serviceRules, addresses netip.Prefix) error {
+func (b *bridge) writeServices(was, now *serviceRules, addresses netip.Prefix, local [][]expr.Any) error {
 	conn, err := openNFT()
 	if err != nil {
 		return err
@@ -314,7 +314,7 @@ func (b *bridge) writeServices(was, now *serviceRules, addresses netip.Prefix) e
 		}
 	}
 	if begin {
-		b.serviceHooks(t, sets, addresses)
+		b.serviceHooks(t, sets, addresses, local)
 	}
 	t.removeUnused(was, now)
 	if err := conn.Flush(); err != nil {
@@ -407,8 +407,8 @@ func (t *table) emptyServices() (*serviceRules, error) {
 	return left, nil
 }
 
-// serviceHooks writes the chains that the kernel calls.
-func (b *bridge) serviceHooks(t *table, s *serviceSets, addresses netip.Prefix) {
+// serviceHooks writes the chains that the kernel calls. local are the expressions of rules that match every address of the host.
+func (b *bridge) serviceHooks(t *table, s *serviceSets, addresses netip.Prefix, local [][]expr.Any) {
 	portAt := func(register uint32) []expr.Any {
 		return []expr.Any{
 			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register},
@@ -424,7 +424,6 @@ func (b *bridge) serviceHooks(t *table, s *serviceSets, addresses netip.Prefix) 
 	byPort := portAt(smallRegister)
 	lookup := func(name string) []expr.Any { return s.find(name, smallRegister) }
 	fromPods := interfaceIs(expr.MetaKeyIIFNAME, b.name)
-	local := b.localDestinations()
 
 	nat := nftables.ChainPriorityRef(afterHostPorts)
 	prerouting := t.hook("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nat)

@@ -53,7 +53,8 @@ func TestServicesTakeNoSetsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestStartsDoNotWaitForRules: while the kernel changes the rules of Services or of policies, pods get their networks.
+// TestStartsDoNotWaitForRules: while the kernel changes the rules of Services, of policies or for ports of the host, pods get their
+// networks.
 func TestStartsDoNotWaitForRules(t *testing.T) {
 	inOwnNetwork(t, func() {
 		root := t.TempDir()
@@ -65,6 +66,9 @@ func TestStartsDoNotWaitForRules(t *testing.T) {
 		defer n.policies.writing.Unlock()
 		setUp(t, n, newPod("a", 1))
 		setUp(t, n, withPort("b", "", 8080, corev1.ProtocolTCP))
+		n.rules.writing.Lock()
+		defer n.rules.writing.Unlock()
+		setUp(t, n, newPod("c", 1))
 		if err := n.TearDown("a"); err != nil {
 			t.Error(err)
 		}

@@ -60,8 +60,8 @@ type services struct {
 	// nodePorts are the names of those that have a port of the host.
 	nodePorts map[portNumber]string
 
-	// writing is held by whoever changes the table, which takes the kernel its time, so that Network.mu, which the start of
-	// every pod needs, is not. It guards what follows, and is locked before Network.mu.
+	// writing is held while the table is changed, which may take the kernel long; Network.mu, which the start of every pod
+	// needs, is not held meanwhile. It guards what follows, and is locked before Network.mu.
 	writing sync.Mutex
 	// applied is what the kernel has, and ports are what it was made of; nil if that is not known.
 	applied *serviceRules
@@ -97,6 +97,14 @@ func (s *services) known() bool {
 	return s.applied != nil
 }
 
+// forget makes the table be written as a whole the next time, and reports whether it was written.
+func (s *services) forget() (written bool) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	written, s.applied = s.applied != nil, nil
+	return written
+}
+
 // want sets the ports that Services have.
 func (s *services) want(ports []ServicePort) {
 	s.wanted, s.nodePorts = ports, map[portNumber]string{}
@@ -123,10 +131,10 @@ func (n *Network) writeServices() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	n.mu.Lock()
-	wanted, own := s.wanted, n.own()
+	wanted, own, local := s.wanted, n.own(), n.bridge.localDestinations()
 	n.mu.Unlock()
 	now := compileServices(wanted, own)
-	if err := n.bridge.writeServices(s.applied, now, s.addresses); err != nil {
+	if err := n.bridge.writeServices(s.applied, now, s.addresses, local); err != nil {
 		s.applied = nil
 		return fmt.Errorf("network: services: %w", err)
 	}
@@ -144,7 +152,7 @@ func (n *Network) writeServices() error {
 	loopback := len(s.nodePorts) > 0
 	if loopback != n.bridge.nodePorts {
 		n.bridge.nodePorts = loopback
-		return n.bridge.routeLoopback(loopback || len(n.ports.mapped) > 0)
+		return n.routeLoopback()
 	}
 	return nil
 }

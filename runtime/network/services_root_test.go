@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
@@ -263,7 +264,20 @@ func TestPortsOfTheHostForServices(t *testing.T) {
 		web := virtual(n, 5, 80, to(8080, a)...)
 		web.NodePort, web.External = 30080, []netip.Addr{netip.MustParseAddr("192.0.2.77")}
 		setServices(t, n, web)
-		addresses := []string{n.Gateway().String() + ":30080", "192.0.2.77:80"}
+		// The host gets another address.
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.AddrAdd(lo, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(198, 51, 100, 77), Mask: net.CIDRMask(32, 32)}}); err != nil {
+			t.Fatal(err)
+		}
+		if n.bridge.listed != nil {
+			if err := n.renewAddresses(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		addresses := []string{n.Gateway().String() + ":30080", "192.0.2.77:80", "198.51.100.77:30080"}
 		for _, at := range addresses {
 			if err := inside(t, client, func() error { return whoAnswers(at, "a") }); err != nil {
 				t.Errorf("%s from a pod: %v", at, err)

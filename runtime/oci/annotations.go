@@ -12,12 +12,12 @@ import (
 const (
 	AnnotationPodNamespace  = "io.kubernetes.cri.sandbox-namespace"
 	AnnotationPodName       = "io.kubernetes.cri.sandbox-name"
-	AnnotationPodUID        = "io.kubernetes.cri.sandbox-uid"
-	AnnotationContainerName = "io.kubernetes.cri.container-name"
+	annotationPodUID        = "io.kubernetes.cri.sandbox-uid"
+	annotationContainerName = "io.kubernetes.cri.container-name"
 	// AnnotationTerminationLog is the path on the host of the container's termination message.
 	AnnotationTerminationLog = "jobd.dev/termination-log"
-	// AnnotationGroupsPolicy is set to Strict where the groups that /etc/group gives to the user are not taken.
-	AnnotationGroupsPolicy = "jobd.dev/supplemental-groups-policy"
+	// annotationGroupsPolicy is set to Strict where the groups that /etc/group gives to the user are not taken.
+	annotationGroupsPolicy = "jobd.dev/supplemental-groups-policy"
 	// annotationDeclared is what DeclaredVolumes returns, in JSON.
 	annotationDeclared = "jobd.dev/image-volumes"
 )
@@ -43,14 +43,14 @@ func annotations(in Input) map[string]string {
 	out := map[string]string{
 		AnnotationPodNamespace:  in.Pod.Namespace,
 		AnnotationPodName:       in.Pod.Name,
-		AnnotationPodUID:        string(in.Pod.UID),
-		AnnotationContainerName: in.Container.Name,
+		annotationPodUID:        string(in.Pod.UID),
+		annotationContainerName: in.Container.Name,
 	}
 	if in.Files.TerminationLog != "" {
 		out[AnnotationTerminationLog] = in.Files.TerminationLog
 	}
 	if policy := podSecurity(in.Pod).SupplementalGroupsPolicy; policy != nil && *policy == strict {
-		out[AnnotationGroupsPolicy] = string(strict)
+		out[annotationGroupsPolicy] = string(strict)
 	}
 	if len(in.Declared) > 0 {
 		places := map[string]string{}

@@ -7,9 +7,11 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// defaultCapabilities are those of a container that asks for nothing.
+// defaultCapabilities are those of a container that asks for nothing: those that Kubernetes' container runtimes give, but for
+// CAP_MKNOD. A device that a pod has made is one for whoever of the host has the numbers of a process of the pod: by /proc/PID/root
+// such a user gets at it, with none of what confines the pod, and so at the host's disk.
 var defaultCapabilities = []string{
-	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID",
+	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_NET_RAW", "CAP_SETGID",
 	"CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
 }
 
@@ -39,7 +41,7 @@ func capabilities(in Input) *specs.LinuxCapabilities {
 		}
 		want = slices.DeleteFunc(want, func(c string) bool { return slices.Contains(dropped, c) })
 		for _, c := range added {
-			if !slices.Contains(want, c) {
+			if slices.Contains(have, c) && !slices.Contains(want, c) { // so that the list stays as short as that of the host
 				want = append(want, c)
 			}
 		}

@@ -95,7 +95,7 @@ func (e *containerEnv) declare(name, value string) error {
 // where each value may refer to the variables before it. Each object and file is read once, however many variables come
 // from it.
 func environment(in Input) (*containerEnv, error) {
-	in.Objects, in.envFiles = RememberObjects(in.Objects), map[string]envFile{}
+	in.Objects, in.envFiles, in.VolumeFile = RememberObjects(in.Objects), map[string]envFile{}, bounded(in.VolumeFile)
 	e := &containerEnv{at: map[string]int{}, declared: map[string]string{}}
 	path, value, _ := strings.Cut(defaultPath, "=")
 	if err := e.set(path, value); err != nil {
@@ -116,6 +116,21 @@ func environment(in Input) (*containerEnv, error) {
 		return nil, err
 	}
 	return e, e.declareAll(in)
+}
+
+// bounded returns a function that reads no more than maxObjects of files: of each, one variable may be all that is asked for.
+func bounded(read func(volume, path string) ([]byte, error)) func(volume, path string) ([]byte, error) {
+	if read == nil {
+		return nil
+	}
+	size := 0
+	return func(volume, path string) ([]byte, error) {
+		content, err := read(volume, path)
+		if size += len(content); err == nil && size > maxObjects {
+			return nil, fmt.Errorf("the files with variables take more than %d bytes together: %w", maxObjects, errdefs.ErrResourceExhausted)
+		}
+		return content, err
+	}
 }
 
 // declareAll adds the variables that the API, the objects of envFrom and the container's own list declare.

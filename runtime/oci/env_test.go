@@ -32,7 +32,11 @@ func TestEnvironment(t *testing.T) {
 		{"a path and the name of the host", nil, nil, []string{defaultPath, "HOSTNAME=work"}},
 		{"the image's path", []string{"PATH=/bin"}, nil, []string{"PATH=/bin"}},
 		{"the container's before the image's", []string{"X=image"}, []corev1.EnvVar{{Name: "X", Value: "own"}}, []string{"X=own"}},
-		{"a value names what stands before it", nil, []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "X", Value: "$(A)2$(LATER)"}, {Name: "LATER", Value: "3"}}, []string{"X=12$(LATER)"}},
+		{
+			"a value names what stands before it", nil,
+			[]corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "X", Value: "$(A)2$(LATER)"}, {Name: "LATER", Value: "3"}},
+			[]string{"X=12$(LATER)"},
+		},
 		{"the image's variables cannot be named", []string{"A=1"}, []corev1.EnvVar{{Name: "X", Value: "$(A)"}}, []string{"X=$(A)"}},
 		{"the later of two wins", nil, []corev1.EnvVar{{Name: "X", Value: "1"}, {Name: "X", Value: "2"}}, []string{"X=2"}},
 		{"HOSTNAME may be set", nil, []corev1.EnvVar{{Name: "HOSTNAME", Value: "x"}}, []string{"HOSTNAME=x"}},
@@ -62,7 +66,10 @@ func TestEnvironment(t *testing.T) {
 				in.Pod.Spec.ServiceAccountName = "robot"
 				in.HostIPs, in.PodIPs = []string{"10.0.0.1", "fd00::1"}, []string{"10.1.0.1"}
 				in.Allocatable = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("10Gi"), "example.com/zero": resource.MustParse("3")}
-				in.Container.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("64Mi"), "example.com/zero": resource.MustParse("0")}
+				in.Container.Resources.Limits = corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+					"example.com/zero": resource.MustParse("0"),
+				}
 			})
 			for _, want := range c.want {
 				name, _, _ := strings.Cut(want, "=")
@@ -99,7 +106,11 @@ func TestEnvironmentErrors(t *testing.T) {
 		{"a secret that is not there", container(func(c *corev1.Container) {
 			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}}
 		}), `secret "s" not found`},
-		{"a field that is not served", set(corev1.EnvVar{Name: "X", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.foo"}}}), "unsupported fieldPath: spec.foo"},
+		{
+			"a field that is not served",
+			set(corev1.EnvVar{Name: "X", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.foo"}}}),
+			"unsupported fieldPath: spec.foo",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Spec(input(c.change))
@@ -133,7 +144,10 @@ func TestEnvironmentFromObjects(t *testing.T) {
 	}
 	secret := corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: named("s")}}
 	key := func(name, key string, optional *bool) corev1.EnvVar {
-		return corev1.EnvVar{Name: "X", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named(name), Key: key, Optional: optional}}}
+		return corev1.EnvVar{
+			Name:      "X",
+			ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named(name), Key: key, Optional: optional}},
+		}
 	}
 	for _, c := range []struct {
 		name string
@@ -145,7 +159,11 @@ func TestEnvironmentFromObjects(t *testing.T) {
 		{"with a prefix", []corev1.EnvFromSource{all("P_", "c")}, nil, "P_A=1 P_B=$(A)"},
 		{"a later source wins", []corev1.EnvFromSource{all("", "c"), secret}, nil, "A=1 B=2"},
 		{"the container's own wins, and may name what was there", []corev1.EnvFromSource{secret}, []corev1.EnvVar{{Name: "B", Value: "x$(B)"}}, "B=x2"},
-		{"an optional one that is not there", []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: named("x"), Optional: ptr(true)}}}, nil, ""},
+		{
+			"an optional one that is not there",
+			[]corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: named("x"), Optional: ptr(true)}}},
+			nil, "",
+		},
 		{"one that is not there", []corev1.EnvFromSource{all("", "x")}, nil, `configmap "x" not found`},
 		{"a key of a Secret", nil, []corev1.EnvVar{key("s", "B", nil)}, "X=2"},
 		{"a key that is not there", nil, []corev1.EnvVar{key("s", "C", nil)}, `couldn't find key C in Secret default/s`},

@@ -15,16 +15,19 @@ func expand(s string, lookup func(string) (string, bool)) string {
 
 // eachPart returns the parts that expand puts together.
 func eachPart(s string, lookup func(string) (string, bool), part func(string)) {
+	// Without it, each of many "$(" that nothing closes would search all that follows.
+	closing := strings.Count(s, ")")
 	for {
 		i := strings.IndexByte(s, '$')
 		if i < 0 || i == len(s)-1 {
 			part(s)
 			return
 		}
+		closing -= strings.Count(s[:i], ")")
 		part(s[:i])
 		s = s[i:]
 		end := -1
-		if s[1] == '(' {
+		if s[1] == '(' && closing > 0 {
 			end = strings.IndexByte(s, ')')
 		}
 		switch {
@@ -38,6 +41,7 @@ func eachPart(s string, lookup func(string) (string, bool), part func(string)) {
 				part(s[:end+1])
 			}
 			s = s[end+1:]
+			closing--
 		default:
 			part("$")
 			s = s[1:]

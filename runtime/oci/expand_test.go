@@ -36,6 +36,16 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// TestExpandWhatNothingCloses would take minutes, all in one loop that cannot be interrupted, if each opening searched the rest.
+func TestExpandWhatNothingCloses(t *testing.T) {
+	for _, unit := range []string{"$(", "$", "(", "$($", "a$("} {
+		s := ")" + strings.Repeat(unit, 4<<20)
+		if got := expand(s, func(string) (string, bool) { return "", false }); len(got) < len(s)/2 {
+			t.Errorf("%q: %d bytes of %d", unit, len(got), len(s))
+		}
+	}
+}
+
 func TestExpandProperties(t *testing.T) {
 	text := rapid.StringOf(rapid.SampledFrom([]rune("$()Aab \u00fc")))
 	rapid.Check(t, func(t *rapid.T) {

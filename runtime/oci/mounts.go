@@ -21,7 +21,10 @@ func mounts(in Input) []specs.Mount {
 	base := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{
+			Destination: "/dev/pts", Type: "devpts", Source: "devpts",
+			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"},
+		},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", "size=65536k"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", sys}},
@@ -36,7 +39,10 @@ func mounts(in Input) []specs.Mount {
 		case base[i].Destination == "/dev/shm" && in.Pod.Spec.HostIPC:
 			base[i] = specs.Mount{Destination: "/dev/shm", Type: "bind", Source: "/dev/shm", Options: []string{"rbind"}}
 		case base[i].Destination == "/dev/shm" && in.SharedMemory != "":
-			base[i] = specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.SharedMemory, Options: []string{"bind", "rprivate", "nosuid", "noexec", "nodev"}}
+			base[i] = specs.Mount{
+				Destination: "/dev/shm", Type: "bind", Source: in.SharedMemory,
+				Options: []string{"bind", "rprivate", "nosuid", "noexec", "nodev"},
+			}
 			if in.Users != nil {
 				base[i].UIDMappings, base[i].GIDMappings = mapping(in), mapping(in)
 			}

@@ -96,7 +96,10 @@ func specHostname(in Input) (string, error) {
 	}
 	name := Hostname(in.Pod, in.NodeName)
 	if len(name) > maxHostname {
-		return "", fmt.Errorf("setHostnameAsFQDN: %s is longer than the %d characters that a host name can have: %w", name, maxHostname, errdefs.ErrInvalidArgument)
+		return "", fmt.Errorf(
+			"setHostnameAsFQDN: %s is longer than the %d characters that a host name can have: %w", name, maxHostname,
+			errdefs.ErrInvalidArgument,
+		)
 	}
 	return name, nil
 }

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -34,7 +35,9 @@ func commandLine(in Input, environment *containerEnv) ([]string, error) {
 		return nil, err
 	}
 	if len(command) == 0 {
-		command = in.Image.Entrypoint
+		if command = in.Image.Entrypoint; slices.Equal(command, []string{""}) {
+			command = nil // a Dockerfile's ENTRYPOINT [""], by which an image gives up that of its base
+		}
 		if len(args) == 0 {
 			args = in.Image.Cmd
 		}

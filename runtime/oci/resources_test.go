@@ -10,7 +10,10 @@ import (
 
 // TestAmountsOfCPUAreMonotonous asks for more and more: shares and quota never become less, nor more than the kernel takes.
 func TestAmountsOfCPUAreMonotonous(t *testing.T) {
-	quantities := []string{"0", "1n", "1m", "10m", "100m", "1", "256", "1k", "1M", "1e12", "9223372036854775", "4611686018427650048m", "9223372036854775807", "1e30"}
+	quantities := []string{
+		"0", "1n", "1m", "10m", "100m", "1", "256", "1k", "1M", "1e12", "9223372036854775", "4611686018427650048m",
+		"9223372036854775807", "1e30", "1e400",
+	}
 	shares, quota := uint64(0), int64(0)
 	for _, s := range quantities {
 		q := resource.MustParse(s)

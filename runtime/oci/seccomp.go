@@ -24,7 +24,7 @@ type Profiles struct{ made *lru.Cache }
 // NewProfiles returns Profiles that remember none yet.
 func NewProfiles() *Profiles { return &Profiles{lru.New(mostProfiles)} }
 
-// standard returns the profile RuntimeDefault for a process with the capabilities of a spec, of which it depends on the
+// standard returns the profile RuntimeDefault for a process with the capabilities of a spec; what it allows depends on the
 // bounding set. With noLoops it allows no requests to loop devices.
 func (p *Profiles) standard(spec *specs.Spec, noLoops bool) (*specs.LinuxSeccomp, error) {
 	make := func() (profile *specs.LinuxSeccomp, err error) {

@@ -103,8 +103,9 @@ func refuses(a specs.LinuxSeccompAction) bool {
 	return false
 }
 
-// requestsBut returns conditions for the request of ioctl of which one holds where all of a rule do and the request is none
-// to loop devices. others are the rule's conditions for other arguments, which have to hold too.
+// requestsBut returns conditions for the request argument of ioctl. One of them holds where all conditions of a rule hold
+// and the request is not one for loop devices. others are the rule's conditions for other arguments, which have to hold
+// too.
 func requestsBut(args []specs.LinuxSeccompArg) (conditions, others []specs.LinuxSeccompArg, err error) {
 	mask, value, of := uint64(0), uint64(0), 0
 	for _, a := range args {

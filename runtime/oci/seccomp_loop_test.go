@@ -117,7 +117,9 @@ func TestWhoMayMakeRequestsToLoopDevices(t *testing.T) {
 			case "other":
 				pod.Spec.Containers[1].VolumeDevices = devices
 			case "added":
-				pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", VolumeDevices: devices}}}
+				pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{
+					{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", VolumeDevices: devices}},
+				}
 			}
 			in := Input{Pod: pod, Container: &pod.Spec.Containers[0], SeccompDefault: true, Host: Host{Capabilities: []string{"CAP_SYS_ADMIN"}}}
 			spec := &specs.Spec{Process: &specs.Process{Capabilities: capabilities(in)}}

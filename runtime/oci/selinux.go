@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// SELinuxOptions returns what a container asks of SELinux: its own options, or else the pod's
+// seLinuxOptions returns what a container asks of SELinux: its own options, or else the pod's
 // (SecurityContext.SELinuxOptions); nil if neither is set.
-func SELinuxOptions(pod *corev1.Pod, c *corev1.Container) *corev1.SELinuxOptions {
+func seLinuxOptions(pod *corev1.Pod, c *corev1.Container) *corev1.SELinuxOptions {
 	if own := security(c).SELinuxOptions; own != nil {
 		return own
 	}
@@ -21,7 +21,7 @@ func SELinuxOptions(pod *corev1.Pod, c *corev1.Container) *corev1.SELinuxOptions
 // addSELinux labels the process of a container, and what is mounted for it, as it asks. It has no effect on a host
 // without SELinux. A privileged container is not confined, as with containerd.
 func addSELinux(in Input, spec *specs.Spec) error {
-	asked := SELinuxOptions(in.Pod, in.Container)
+	asked := seLinuxOptions(in.Pod, in.Container)
 	if asked == nil || in.SELinux == nil {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Version is the spec version that is written: the highest that crun 1.8 (Debian 12) accepts.
-const Version = "1.0.2"
+// specVersion is the spec version that is written: the highest that crun 1.8 (Debian 12) accepts.
+const specVersion = "1.0.2"
 
 // Input is all that the spec of one container depends on.
 type Input struct {
@@ -127,7 +127,7 @@ func Spec(in Input) (*specs.Spec, error) {
 		return nil, err
 	}
 	spec := &specs.Spec{
-		Version:     Version,
+		Version:     specVersion,
 		Process:     process,
 		Root:        &specs.Root{Readonly: readOnlyRoot(in.Container)},
 		Hostname:    hostname,

@@ -78,6 +78,14 @@ func TestCommandLine(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an entrypoint that is an empty string is none", func(t *testing.T) {
+		spec := specOf(t, func(in *Input) {
+			in.Image, in.Container.Command = imagespec.ImageConfig{Entrypoint: []string{""}, Cmd: []string{"cmd"}}, nil
+		})
+		if !slices.Equal(spec.Process.Args, []string{"cmd"}) {
+			t.Errorf("got %q", spec.Process.Args)
+		}
+	})
 	t.Run("no command anywhere is an error", func(t *testing.T) {
 		if _, err := Spec(input(container(func(c *corev1.Container) { c.Command = nil }))); !errors.Is(err, ErrNoCommand) {
 			t.Errorf("got %v", err)
@@ -266,51 +274,6 @@ func TestOOMScore(t *testing.T) {
 	}
 }
 
-func TestCapabilities(t *testing.T) {
-	change := func(add, drop []corev1.Capability) func(*Input) {
-		return context(&corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: add, Drop: drop}})
-	}
-	for _, c := range []struct {
-		name   string
-		change func(*Input)
-		has    []string
-		hasNot []string
-	}{
-		{"the default ones", nil, []string{"CAP_CHOWN", "CAP_KILL"}, []string{"CAP_SYS_ADMIN"}},
-		{"one more", change([]corev1.Capability{"SYS_ADMIN"}, nil), []string{"CAP_SYS_ADMIN", "CAP_CHOWN"}, []string{"CAP_NET_ADMIN"}},
-		{"a name with its prefix", change([]corev1.Capability{"CAP_SYS_ADMIN"}, nil), []string{"CAP_SYS_ADMIN"}, nil},
-		{"one less", change(nil, []corev1.Capability{"KILL"}), []string{"CAP_CHOWN"}, []string{"CAP_KILL"}},
-		{"all but what is added", change([]corev1.Capability{"KILL"}, []corev1.Capability{"ALL"}), []string{"CAP_KILL"}, []string{"CAP_CHOWN"}},
-		{"all that the host has but what is dropped", change([]corev1.Capability{"ALL"}, []corev1.Capability{"KILL"}), []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN"}, []string{"CAP_KILL", "CAP_SYS_RESOURCE"}},
-		{"without NET_RAW by default", func(in *Input) { in.DropNetRaw = true }, []string{"CAP_CHOWN"}, []string{"CAP_NET_RAW"}},
-		{"without NET_RAW by default, which is added", func(in *Input) {
-			change([]corev1.Capability{"NET_RAW"}, nil)(in)
-			in.DropNetRaw = true
-		}, []string{"CAP_CHOWN", "CAP_NET_RAW"}, nil},
-		{"none that the host does not have", change([]corev1.Capability{"SYS_RESOURCE"}, nil), []string{"CAP_CHOWN"}, []string{"CAP_SYS_RESOURCE"}},
-		{"all that the host has when privileged", context(&corev1.SecurityContext{Privileged: ptr(true)}), []string{"CAP_SYS_ADMIN"}, []string{"CAP_SYS_RESOURCE"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			caps := specOf(t, c.change).Process.Capabilities
-			for _, set := range [][]string{caps.Bounding, caps.Effective, caps.Permitted} {
-				for _, name := range c.has {
-					if !slices.Contains(set, name) {
-						t.Errorf("%s is missing", name)
-					}
-				}
-				for _, name := range c.hasNot {
-					if slices.Contains(set, name) {
-						t.Errorf("%s is there", name)
-					}
-				}
-			}
-			if len(caps.Inheritable)+len(caps.Ambient) > 0 {
-				t.Error("some pass to programs of other users")
-			}
-		})
-	}
-}
-
 func TestNamespaces(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -318,9 +281,15 @@ func TestNamespaces(t *testing.T) {
 		want   []specs.LinuxNamespaceType
 	}{
 		{"all of its own", nil, []specs.LinuxNamespaceType{"mount", "pid", "ipc", "network", "uts"}},
-		{"with cgroup v2 one for cgroups", func(in *Input) { in.Host.CgroupV2 = true }, []specs.LinuxNamespaceType{"mount", "pid", "ipc", "network", "uts", "cgroup"}},
+		{
+			"with cgroup v2 one for cgroups", func(in *Input) { in.Host.CgroupV2 = true },
+			[]specs.LinuxNamespaceType{"mount", "pid", "ipc", "network", "uts", "cgroup"},
+		},
 		{"the host's network brings its name", func(in *Input) { in.Pod.Spec.HostNetwork = true }, []specs.LinuxNamespaceType{"mount", "pid", "ipc"}},
-		{"the host's processes and IPC", func(in *Input) { in.Pod.Spec.HostPID, in.Pod.Spec.HostIPC = true, true }, []specs.LinuxNamespaceType{"mount", "network", "uts"}},
+		{
+			"the host's processes and IPC", func(in *Input) { in.Pod.Spec.HostPID, in.Pod.Spec.HostIPC = true, true },
+			[]specs.LinuxNamespaceType{"mount", "network", "uts"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []specs.LinuxNamespaceType
@@ -367,47 +336,6 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-func TestSecurity(t *testing.T) {
-	plain := specOf(t, nil)
-	strict := specOf(t, context(&corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true)}))
-	profile := func(t corev1.SeccompProfileType) *corev1.PodSecurityContext {
-		return &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: t}}
-	}
-	confined := specOf(t, func(in *Input) { in.Pod.Spec.SecurityContext = profile(corev1.SeccompProfileTypeRuntimeDefault) })
-	byDefault := specOf(t, func(in *Input) { in.SeccompDefault = true })
-	unconfined := specOf(t, func(in *Input) {
-		in.SeccompDefault = true
-		in.Pod.Spec.SecurityContext = profile(corev1.SeccompProfileTypeUnconfined)
-	})
-	privileged := specOf(t, func(in *Input) {
-		in.SeccompDefault = true
-		in.Host.Devices = []specs.LinuxDevice{{Path: "/dev/fuse"}}
-		in.Container.SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
-	})
-	for _, c := range []struct {
-		rule string
-		ok   bool
-	}{
-		{"a container may gain privileges unless told otherwise", !plain.Process.NoNewPrivileges},
-		{"allowPrivilegeEscalation false forbids it", strict.Process.NoNewPrivileges},
-		{"the root is writable unless told otherwise", !plain.Root.Readonly && strict.Root.Readonly},
-		{"no seccomp profile unless asked for", plain.Linux.Seccomp == nil},
-		{"RuntimeDefault takes the default profile", confined.Linux.Seccomp != nil},
-		{"with SeccompDefault it is taken without asking", byDefault.Linux.Seccomp != nil},
-		{"Unconfined takes none", unconfined.Linux.Seccomp == nil},
-		{"parts of /proc are masked", slices.Contains(plain.Linux.MaskedPaths, "/proc/kcore") && slices.Contains(plain.Linux.ReadonlyPaths, "/proc/sys")},
-		{"no device but the usual ones", len(plain.Linux.Devices) == 0 && !plain.Linux.Resources.Devices[0].Allow},
-		{"privileged has nothing masked", len(privileged.Linux.MaskedPaths)+len(privileged.Linux.ReadonlyPaths) == 0},
-		{"privileged has no seccomp profile", privileged.Linux.Seccomp == nil},
-		{"privileged has the host's devices", len(privileged.Linux.Devices) == 1 && privileged.Linux.Resources.Devices[0].Allow},
-		{"crun 1.8 takes the version", plain.Version == "1.0.2"},
-	} {
-		if !c.ok {
-			t.Errorf("not so: %s", c.rule)
-		}
-	}
-}
-
 func TestLimitsOfOpenFilesStayWithinTheHosts(t *testing.T) {
 	for _, c := range []struct{ host, soft, hard uint64 }{{1 << 20, 1024, 524288}, {4096, 1024, 4096}, {512, 512, 512}} {
 		got := specOf(t, func(in *Input) { in.Host.OpenFiles = c.host }).Process.Rlimits[0]
@@ -415,101 +343,6 @@ func TestLimitsOfOpenFilesStayWithinTheHosts(t *testing.T) {
 			t.Errorf("host %d: got %+v", c.host, got)
 		}
 	}
-}
-
-func TestMounts(t *testing.T) {
-	find := func(spec *specs.Spec, destination string) *specs.Mount {
-		for i := range spec.Mounts {
-			if spec.Mounts[i].Destination == destination {
-				return &spec.Mounts[i]
-			}
-		}
-		return nil
-	}
-	files := func(in *Input) {
-		in.Files = Files{Hosts: "/s/hosts", Hostname: "/s/hostname", ResolvConf: "/s/resolv", TerminationLog: "/s/message"}
-		in.Container.TerminationMessagePath = "/dev/termination-log"
-	}
-	t.Run("the pod's files lie over the image's", func(t *testing.T) {
-		spec := specOf(t, files)
-		for destination, source := range map[string]string{"/etc/hosts": "/s/hosts", "/etc/hostname": "/s/hostname", "/etc/resolv.conf": "/s/resolv", "/dev/termination-log": "/s/message"} {
-			if m := find(spec, destination); m == nil || m.Source != source {
-				t.Errorf("%s: %+v", destination, m)
-			}
-		}
-		if spec.Annotations[AnnotationTerminationLog] != "/s/message" {
-			t.Error("the runtime is not told of the termination message")
-		}
-	})
-	t.Run("on a read-only root they are read-only, but for the message", func(t *testing.T) {
-		spec := specOf(t, func(in *Input) {
-			files(in)
-			in.Container.SecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: ptr(true)}
-		})
-		if !slices.Contains(find(spec, "/etc/hosts").Options, "ro") || !slices.Contains(find(spec, "/dev/termination-log").Options, "rw") {
-			t.Errorf("got %+v", spec.Mounts)
-		}
-	})
-	t.Run("a volume takes the place of a mount of ours", func(t *testing.T) {
-		spec := specOf(t, func(in *Input) {
-			files(in)
-			in.SharedMemory = "/s/shm"
-			in.Mounts = []specs.Mount{{Destination: "/etc/hosts", Source: "/own"}, {Destination: "/dev/shm/", Source: "/shm"}}
-		})
-		if m := find(spec, "/etc/hosts"); m.Source != "/own" {
-			t.Errorf("got %+v", m)
-		}
-		if m := find(spec, "/dev/shm"); m != nil {
-			t.Errorf("got %+v", m)
-		}
-	})
-	t.Run("/dev/shm is the pod's, with its users", func(t *testing.T) {
-		spec := specOf(t, func(in *Input) {
-			in.SharedMemory = "/s/shm"
-			in.Users = &specs.LinuxIDMapping{HostID: 1 << 16, Size: 1 << 16}
-			in.Namespaces = map[specs.LinuxNamespaceType]string{specs.UserNamespace: "/s/user"}
-		})
-		m := find(spec, "/dev/shm")
-		if m == nil || m.Source != "/s/shm" || m.Type != "bind" || len(m.UIDMappings) != 1 || len(m.GIDMappings) != 1 {
-			t.Fatalf("got %+v", m)
-		}
-		for _, option := range []string{"nosuid", "noexec", "nodev"} {
-			if !slices.Contains(m.Options, option) {
-				t.Errorf("without %s: %+v", option, m)
-			}
-		}
-	})
-	t.Run("/dev/shm is the container's own where the pod has none", func(t *testing.T) {
-		if m := find(specOf(t, nil), "/dev/shm"); m == nil || m.Type != "tmpfs" {
-			t.Errorf("got %+v", m)
-		}
-	})
-	t.Run("/dev/shm is the host's with hostIPC", func(t *testing.T) {
-		spec := specOf(t, func(in *Input) { in.Pod.Spec.HostIPC = true })
-		if m := find(spec, "/dev/shm"); m == nil || m.Source != "/dev/shm" || m.Type != "bind" {
-			t.Errorf("got %+v", m)
-		}
-	})
-	t.Run("none hides another", func(t *testing.T) {
-		spec := specOf(t, func(in *Input) {
-			in.Mounts = []specs.Mount{{Destination: "/data/deep/er"}, {Destination: "/data"}, {Destination: "/"}, {Destination: "/data/deep"}}
-		})
-		for i, m := range spec.Mounts {
-			for _, later := range spec.Mounts[i+1:] {
-				if depth(later.Destination) < depth(m.Destination) {
-					t.Errorf("%s comes after %s", later.Destination, m.Destination)
-				}
-			}
-		}
-	})
-	t.Run("/sys is read-only unless privileged", func(t *testing.T) {
-		if !slices.Contains(find(specOf(t, nil), "/sys").Options, "ro") {
-			t.Error("writable")
-		}
-		if !slices.Contains(find(specOf(t, context(&corev1.SecurityContext{Privileged: ptr(true)})), "/sys").Options, "rw") {
-			t.Error("not writable")
-		}
-	})
 }
 
 func TestWhatIsNotServedIsRefused(t *testing.T) {
@@ -545,8 +378,11 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 			change func(*Input)
 			want   map[string]string
 		}{
-			"that is made with the container":      {nil, map[string]string{ports: "0", ping: "0 2147483647"}},
-			"unless the pod says how":              {func(in *Input) { in.Pod.Spec.SecurityContext = withSysctl("net/ipv4/ip_unprivileged_port_start") }, map[string]string{ports: "1", ping: "0 2147483647"}},
+			"that is made with the container": {nil, map[string]string{ports: "0", ping: "0 2147483647"}},
+			"unless the pod says how": {
+				func(in *Input) { in.Pod.Spec.SecurityContext = withSysctl("net/ipv4/ip_unprivileged_port_start") },
+				map[string]string{ports: "1", ping: "0 2147483647"},
+			},
 			"where that was set when it was made":  {func(in *Input) { in.Namespaces = made }, nil},
 			"in the host's network it is not ours": {func(in *Input) { in.Pod.Spec.HostNetwork = true }, nil},
 		} {

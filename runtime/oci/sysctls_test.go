@@ -13,15 +13,24 @@ func TestSysctls(t *testing.T) {
 		change  func(*corev1.PodSpec)
 		want    string
 	}{
-		"a safe one":                        {nil, "net.ipv4.tcp_syncookies", nil, ""},
-		"a safe one with slashes":           {nil, "net/ipv4/tcp_syncookies", nil, ""},
-		"a safe one of the host's":          {nil, "net.ipv4.tcp_syncookies", func(s *corev1.PodSpec) { s.HostNetwork = true }, `forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host Net enabled`},
-		"an unsafe one":                     {nil, "kernel.msgmax", nil, `forbidden sysctl: "kernel.msgmax" not allowlisted`},
-		"an unsafe one that is allowed":     {[]string{"kernel.msgmax"}, "kernel.msgmax", nil, ""},
-		"one of a pattern":                  {[]string{"kernel.msg*"}, "kernel.msgmax", nil, ""},
-		"one beside the pattern":            {[]string{"kernel.msg*"}, "kernel.shmmax", nil, `forbidden sysctl: "kernel.shmmax" not allowlisted`},
-		"an allowed one of the host's":      {[]string{"kernel.msg*"}, "kernel.msgmax", func(s *corev1.PodSpec) { s.HostIPC = true }, `forbidden sysctl: "kernel.msgmax" not allowed with host IPC enabled`},
-		"an allowed one of the host's user": {[]string{"user.*"}, "user.max_pid_namespaces", nil, `forbidden sysctl: "user.max_pid_namespaces" not allowed with host User enabled`},
+		"a safe one":              {nil, "net.ipv4.tcp_syncookies", nil, ""},
+		"a safe one with slashes": {nil, "net/ipv4/tcp_syncookies", nil, ""},
+		"a safe one of the host's": {
+			nil, "net.ipv4.tcp_syncookies", func(s *corev1.PodSpec) { s.HostNetwork = true },
+			`forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host Net enabled`,
+		},
+		"an unsafe one":                 {nil, "kernel.msgmax", nil, `forbidden sysctl: "kernel.msgmax" not allowlisted`},
+		"an unsafe one that is allowed": {[]string{"kernel.msgmax"}, "kernel.msgmax", nil, ""},
+		"one of a pattern":              {[]string{"kernel.msg*"}, "kernel.msgmax", nil, ""},
+		"one beside the pattern":        {[]string{"kernel.msg*"}, "kernel.shmmax", nil, `forbidden sysctl: "kernel.shmmax" not allowlisted`},
+		"an allowed one of the host's": {
+			[]string{"kernel.msg*"}, "kernel.msgmax", func(s *corev1.PodSpec) { s.HostIPC = true },
+			`forbidden sysctl: "kernel.msgmax" not allowed with host IPC enabled`,
+		},
+		"an allowed one of the host's user": {
+			[]string{"user.*"}, "user.max_pid_namespaces", nil,
+			`forbidden sysctl: "user.max_pid_namespaces" not allowed with host User enabled`,
+		},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			allowed, err := ParseSysctls(c.allowed)

@@ -11,6 +11,7 @@ import (
 	"github.com/moby/sys/user"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 const strict = corev1.SupplementalGroupsPolicyStrict
@@ -83,17 +84,20 @@ func ResolveUser(spec *specs.Spec, passwd, group io.Reader) error {
 	}
 	u.Username, u.UID, u.GID = "", uint32(found.Uid), uint32(found.Gid)
 	all := []uint32{u.GID}
-	if spec.Annotations[AnnotationGroupsPolicy] != string(strict) {
+	if spec.Annotations[annotationGroupsPolicy] != string(strict) {
 		for _, gid := range found.Sgids {
 			all = append(all, uint32(gid))
 		}
 	}
 	all = append(all, u.AdditionalGids...)
 	u.AdditionalGids = nil
+	// An image may have as many groups as the kernel takes.
+	known := sets.New[uint32]()
 	for _, gid := range all { // in the order in which clusters have and show them
-		if !slices.Contains(u.AdditionalGids, gid) {
+		if !known.Has(gid) {
 			u.AdditionalGids = append(u.AdditionalGids, gid)
 		}
+		known.Insert(gid)
 	}
 	return mapped(spec)
 }

@@ -33,12 +33,34 @@ func TestUser(t *testing.T) {
 		{name: "a number without an entry has group 0", image: "4000", uid: 4000, groups: []uint32{0}},
 		{name: "a number in an image without files", image: "4000:4001", noFiles: true, uid: 4000, gid: 4001, groups: []uint32{4001}},
 		{name: "runAsUser before the image's", image: "app", pod: corev1.PodSecurityContext{RunAsUser: ptr(int64(5))}, uid: 5, groups: []uint32{0}},
-		{name: "runAsUser finds its groups in the image", pod: corev1.PodSecurityContext{RunAsUser: ptr(int64(1000))}, uid: 1000, gid: 1001, groups: []uint32{1001, 1002}},
-		{name: "the container's before the pod's", pod: corev1.PodSecurityContext{RunAsUser: ptr(int64(5)), RunAsGroup: ptr(int64(6))}, container: corev1.SecurityContext{RunAsUser: ptr(int64(7)), RunAsGroup: ptr(int64(8))}, uid: 7, gid: 8, groups: []uint32{8}},
-		{name: "runAsGroup alone keeps the image's user", image: "app", container: corev1.SecurityContext{RunAsGroup: ptr(int64(8))}, uid: 1000, gid: 8, groups: []uint32{8, 1002}},
-		{name: "supplemental groups and fsGroup are added", image: "app", pod: corev1.PodSecurityContext{SupplementalGroups: []int64{20}, FSGroup: ptr(int64(21))}, uid: 1000, gid: 1001, groups: []uint32{1001, 1002, 20, 21}},
-		{name: "Strict leaves the image's groups out", image: "app", pod: corev1.PodSecurityContext{SupplementalGroups: []int64{20}, SupplementalGroupsPolicy: ptr(corev1.SupplementalGroupsPolicyStrict)}, uid: 1000, gid: 1001, groups: []uint32{1001, 20}},
-		{name: "runAsNonRoot with a number", image: "1000", pod: corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}, uid: 1000, gid: 1001, groups: []uint32{1001, 1002}},
+		{
+			name: "runAsUser finds its groups in the image", pod: corev1.PodSecurityContext{RunAsUser: ptr(int64(1000))},
+			uid: 1000, gid: 1001, groups: []uint32{1001, 1002},
+		},
+		{
+			name:      "the container's before the pod's",
+			pod:       corev1.PodSecurityContext{RunAsUser: ptr(int64(5)), RunAsGroup: ptr(int64(6))},
+			container: corev1.SecurityContext{RunAsUser: ptr(int64(7)), RunAsGroup: ptr(int64(8))}, uid: 7, gid: 8,
+			groups: []uint32{8},
+		},
+		{
+			name: "runAsGroup alone keeps the image's user", image: "app",
+			container: corev1.SecurityContext{RunAsGroup: ptr(int64(8))}, uid: 1000, gid: 8, groups: []uint32{8, 1002},
+		},
+		{
+			name: "supplemental groups and fsGroup are added", image: "app",
+			pod: corev1.PodSecurityContext{SupplementalGroups: []int64{20}, FSGroup: ptr(int64(21))}, uid: 1000, gid: 1001,
+			groups: []uint32{1001, 1002, 20, 21},
+		},
+		{
+			name: "Strict leaves the image's groups out", image: "app",
+			pod: corev1.PodSecurityContext{SupplementalGroups: []int64{20}, SupplementalGroupsPolicy: ptr(corev1.SupplementalGroupsPolicyStrict)},
+			uid: 1000, gid: 1001, groups: []uint32{1001, 20},
+		},
+		{
+			name: "runAsNonRoot with a number", image: "1000", pod: corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}, uid: 1000,
+			gid: 1001, groups: []uint32{1001, 1002},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			spec := specOf(t, func(in *Input) {

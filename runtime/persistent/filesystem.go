@@ -39,8 +39,8 @@ var fileSystems = []fileSystem{
 	{name: "xfs", pack: "xfsprogs", make: []string{"mkfs.xfs", "-q", "-f", "-K"}, grow: growXFS},
 }
 
-// FSTypes returns the file systems that a volume in a file can have (the class parameter csi.storage.k8s.io/fstype).
-func FSTypes() (out []string) {
+// fsTypes returns the file systems that a volume in a file can have (the class parameter csi.storage.k8s.io/fstype).
+func fsTypes() (out []string) {
 	for _, f := range fileSystems {
 		out = append(out, f.name)
 	}

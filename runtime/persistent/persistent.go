@@ -19,7 +19,7 @@ import (
 	"github.com/containerd/errdefs"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
@@ -316,8 +316,8 @@ func complete(spec *Spec) error {
 		if spec.FSType == "" {
 			spec.FSType = "ext4"
 		}
-		if !slices.Contains(FSTypes(), spec.FSType) {
-			return invalid("file system type %q is none of %s", spec.FSType, strings.Join(FSTypes(), ", "))
+		if !slices.Contains(fsTypes(), spec.FSType) {
+			return invalid("file system type %q is none of %s", spec.FSType, strings.Join(fsTypes(), ", "))
 		}
 	}
 	return nil

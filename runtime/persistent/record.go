@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/jobd/jobd/atomicfile"
+	"github.com/jobd/jobd/internal/files"
 )
 
 // record is what is known of a volume besides its data.
@@ -43,7 +43,7 @@ func (r *record) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteDurable(filepath.Join(dir, infoFile), append(content, '\n'), 0o600)
+	return files.ReplaceDurably(filepath.Join(dir, infoFile), append(content, '\n'), 0o600)
 }
 
 // syncDir waits until the entries of a directory are on the disk.

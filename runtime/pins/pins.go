@@ -1,10 +1,10 @@
 // Package pins keeps namespaces alive by mounts, so that no process has to.
 //
-// An open namespace and a path come in, and from then on the path leads to it, for whoever asks this package or the
-// shards. The mounts are not among the host's, which each start of a container copies twice, and which systemd reads
-// again with each that comes or goes. They are in a mount namespace of their own, which has nothing but /proc and the
-// state directory. That one is pinned by the only two mounts on the host, STATE/pins/private and the mnt in it: the
-// second is of a kind that new mount namespaces get no copy of.
+// An open namespace and a path come in, and from then on the path leads to that namespace, for users of this package and
+// for the shards. The mounts are not among the host's, which each start of a container copies twice, and which systemd
+// reads again with each that comes or goes. They are in a mount namespace of their own, which has nothing but /proc and the
+// state directory. That one is pinned by the only two mounts on the host, STATE/pins/private and the mnt in it: the second
+// is of a kind that new mount namespaces get no copy of.
 //
 // Whoever may remove files in the state directory may remove pins, as the kernel gives up what is mounted on them.
 package pins
@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/crash"
 )
 

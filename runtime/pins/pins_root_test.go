@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/thread"
 )
 

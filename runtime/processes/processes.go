@@ -131,7 +131,7 @@ func (p *Processes) record(dir string, pid int) error {
 	return os.WriteFile(filepath.Join(dir, recordName), []byte(strconv.Itoa(pid)), 0o600)
 }
 
-// TearDown ends the first process of a pod's namespace, and with it all others there. A pod that has none is no error.
+// TearDown ends the first process of a pod's namespace, and with it all others there. It is no error if the pod has none.
 func (p *Processes) TearDown(podUID string) error {
 	dir := filepath.Join(p.Dir, podUID)
 	first, err := p.alive(dir)

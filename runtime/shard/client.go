@@ -95,6 +95,13 @@ func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal, all 
 	return err
 }
 
+// SignalOnce sends a signal to a container's first process, unless the shard has sent one in this way before. A shard of an older
+// version sends it each time. The errors are those of Signal.
+func (c *Client) SignalOnce(ctx context.Context, id string, sig syscall.Signal) error {
+	_, err := c.call(ctx, protocol.Message{Op: protocol.OpSignal, ID: id, Signal: int(sig), Once: true}, nil)
+	return err
+}
+
 // CloseStdin ends the stdin of a container that was started with StdinOnce, once those who are attached have closed it.
 func (c *Client) CloseStdin(ctx context.Context, id string) error {
 	_, err := c.call(ctx, protocol.Message{Op: protocol.OpCloseStdin, ID: id}, nil)

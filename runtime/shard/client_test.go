@@ -137,7 +137,12 @@ func TestRunningShardIsUsed(t *testing.T) {
 		if lists.Add(1) == 1 {
 			return []protocol.Message{{Op: "hang up"}}
 		}
-		return []protocol.Message{{Op: protocol.OpReply, Seq: m.Seq, Containers: []protocol.Container{{ID: "c", State: protocol.Exited, ExitCode: 4}, {ID: "d", State: protocol.Running}}}}
+		return []protocol.Message{
+			{
+				Op: protocol.OpReply, Seq: m.Seq,
+				Containers: []protocol.Container{{ID: "c", State: protocol.Exited, ExitCode: 4}, {ID: "d", State: protocol.Running}},
+			},
+		}
 	})
 	must(t, os.Rename(socket, protocol.SocketPath(filepath.Dir(socket))))
 	exits := make(chan protocol.Container, 10)

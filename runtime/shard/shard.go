@@ -1,12 +1,3 @@
-// Package shard is the daemon's side of the shards, which keep containers alive without it. A shard is a small process
-// (cmd/jobd-shim) that holds several containers: it starts each with one run of crun or runc, writes its log, reaps it
-// and keeps its exit until that is acknowledged. It outlives the daemon, which speaks to it over a unix socket and
-// finds everything again by List.
-//
-// Shard connects again when its connection breaks, and starts the process again when it dies; Client is one
-// connection. What the process does is in package server, what goes over the socket in package protocol. On the
-// host this package makes the directory of a shard, with the file that the process writes its own log to, and puts the
-// process into a control group.
 package shard
 
 import (
@@ -106,6 +97,12 @@ func (s *Shard) Signal(ctx context.Context, id string, sig syscall.Signal, all b
 		return err
 	}
 	return c.Signal(ctx, id, sig, all)
+}
+
+// SignalOnce is Client.SignalOnce. It may be repeated when the connection breaks.
+func (s *Shard) SignalOnce(ctx context.Context, id string, sig syscall.Signal) error {
+	_, err := retry(ctx, s, func(c *Client) (struct{}, error) { return struct{}{}, c.SignalOnce(ctx, id, sig) })
+	return err
 }
 
 // Delete is Client.Delete, but a container that is not known is no error.

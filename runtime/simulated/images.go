@@ -11,7 +11,7 @@ import (
 
 // Ensure reports every image as present.
 func (r *Runtime) Ensure(
-	_ context.Context, ref string, _ corev1.PullPolicy, _ []corev1.Secret, _ func(string),
+	_ context.Context, ref string, _ corev1.PullPolicy, _ *runtime.PullSecrets, _ func(string),
 ) (runtime.Image, error) {
 	id := digest.FromString(ref).String()
 	return runtime.Image{Name: ref, ID: id, Digest: id}, nil

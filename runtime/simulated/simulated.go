@@ -14,7 +14,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
-	"github.com/jobd/jobd/heap"
+	"github.com/jobd/jobd/internal/heap"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -44,6 +44,7 @@ type simulated struct {
 	due              time.Duration // since the runtime began
 	sequence         uint64        // order of starts, for those that are due at the same time
 	place            int           // among those that run
+	frozen           bool          // due is then how much longer it runs, and it is not among those that run
 	ended            *runtime.Status
 }
 
@@ -153,8 +154,46 @@ func (r *Runtime) Signal(_ context.Context, id string, sig syscall.Signal, _ boo
 	if !ok || s.ended != nil {
 		return fmt.Errorf("signal container %s: it is not running: %w", id, errdefs.ErrNotFound)
 	}
-	r.running.Remove(s.place)
+	r.stop(s)
 	r.end(s, 128+int(sig), int(sig), time.Now())
+	return nil
+}
+
+// stop takes a container from those that run.
+func (r *Runtime) stop(s *simulated) {
+	if !s.frozen {
+		r.running.Remove(s.place)
+	}
+	s.frozen = false
+}
+
+// Freeze stops the time of a container, or lets it go on.
+func (r *Runtime) Freeze(_, id string, freeze bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.containers[id]
+	switch now := time.Since(r.began); {
+	case !ok || s.ended != nil:
+		return fmt.Errorf("freeze container %s: it is not running: %w", id, errdefs.ErrNotFound)
+	case s.frozen == freeze:
+	case freeze:
+		r.stop(s)
+		s.frozen, s.due = true, s.due-now
+	default:
+		s.frozen, s.due = false, s.due+now
+		r.running.Push(s)
+		r.nudge()
+	}
+	return nil
+}
+
+// SignalOnce reaches a container that runs, and has no effect on it: it is made up that it expects the signal.
+func (r *Runtime) SignalOnce(_ context.Context, id string, _ syscall.Signal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := r.containers[id]; !ok || s.ended != nil {
+		return fmt.Errorf("signal container %s: it is not running: %w", id, errdefs.ErrNotFound)
+	}
 	return nil
 }
 
@@ -167,7 +206,7 @@ func (r *Runtime) Remove(_ context.Context, id string) error {
 		return nil
 	}
 	if s.ended == nil {
-		r.running.Remove(s.place)
+		r.stop(s)
 		r.end(s, 128+int(syscall.SIGKILL), int(syscall.SIGKILL), time.Now())
 	}
 	delete(r.containers, id)

@@ -48,8 +48,14 @@ func TestContainersEndAsTheirAnnotationsSay(t *testing.T) {
 		{rule: "it exits with the code", annotations: map[string]string{ExitCode: "42"}, code: 42},
 		{rule: "a list is used start by start", annotations: map[string]string{ExitCode: "1,2,0"}, attempt: 1, code: 2},
 		{rule: "the last of a list is for all further starts", annotations: map[string]string{ExitCode: "1,2"}, attempt: 7, code: 2},
-		{rule: "codes are given by completion index", annotations: map[string]string{ExitCode: "3:1, 5:42", "batch.kubernetes.io/job-completion-index": "5"}, code: 42},
-		{rule: "an index that is not named exits with 0", annotations: map[string]string{ExitCode: "3:1,5:42", "batch.kubernetes.io/job-completion-index": "4"}},
+		{
+			rule:        "codes are given by completion index",
+			annotations: map[string]string{ExitCode: "3:1, 5:42", "batch.kubernetes.io/job-completion-index": "5"}, code: 42,
+		},
+		{
+			rule:        "an index that is not named exits with 0",
+			annotations: map[string]string{ExitCode: "3:1,5:42", "batch.kubernetes.io/job-completion-index": "4"},
+		},
 		{rule: "without an index codes by index do not count", annotations: map[string]string{ExitCode: "3:1,5:42"}},
 		{rule: "a duration that is none is a start error", annotations: map[string]string{Duration: "soon"}, code: 128, startError: Duration},
 		{rule: "a negative duration is a start error", annotations: map[string]string{Duration: "-1s"}, code: 128, startError: Duration},

@@ -23,7 +23,10 @@ func TestRemoveTreeStopsAtMounts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, file := range []string{filepath.Join(tree, "deep", "file"), filepath.Join(host, "deep", "file"), filepath.Join(host, "deep", "dir", "precious")} {
+			for _, file := range []string{
+				filepath.Join(tree, "deep", "file"), filepath.Join(host, "deep", "file"),
+				filepath.Join(host, "deep", "dir", "precious"),
+			} {
 				if err := os.WriteFile(file, []byte("x"), 0o644); err != nil {
 					t.Fatal(err)
 				}

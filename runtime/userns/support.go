@@ -8,8 +8,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
-
-	"github.com/jobd/jobd/runtime/idmap"
 )
 
 // try fails if pods whose files are in these directories cannot have user namespaces on this host.
@@ -24,7 +22,7 @@ func (n *Namespaces) try(on []string) error {
 		}
 		defer namespace.Close()
 		for _, dir := range on {
-			tree, err := idmap.Copy(dir, namespace, idmap.Options{})
+			tree, err := CopyMount(dir, namespace, MountOptions{})
 			if err != nil {
 				return fmt.Errorf("the kernel cannot map the ids of the file system %s has: %w", dir, err)
 			}

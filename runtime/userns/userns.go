@@ -22,7 +22,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/atomicfile"
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/pins"
 	"github.com/jobd/jobd/runtime/userns/holder"
@@ -166,7 +166,7 @@ func (n *Namespaces) reserve(podUID string) (uint32, error) {
 			return 0, err
 		}
 		record := strconv.FormatUint(uint64(first), 10)
-		if err := atomicfile.Write(n.path(podUID, recordName), []byte(record), 0o600); err != nil {
+		if err := files.Replace(n.path(podUID, recordName), []byte(record), 0o600); err != nil {
 			return 0, fmt.Errorf("user namespace: %w", err)
 		}
 		n.pods[podUID], n.taken[first] = first, true

@@ -118,7 +118,10 @@ func TestAllowedHostPaths(t *testing.T) {
 		{"what jobd is in", filepath.Dir(v.root), filepath.Dir(v.root), "", "belongs to jobd itself", ""},
 		{"a directory that is missing", data, data + "/new/dir", corev1.HostPathDirectoryOrCreate, "", data + "/new/dir"},
 		{"a file that is missing", data, data + "/new/file", corev1.HostPathFileOrCreate, "", data + "/new/file"},
-		{"what is missing and not to be created", data, data + "/none", corev1.HostPathDirectory, "hostPath type check failed: " + data + "/none is not a directory", ""},
+		{
+			"what is missing and not to be created", data, data + "/none", corev1.HostPathDirectory,
+			"hostPath type check failed: " + data + "/none is not a directory", "",
+		},
 		{"what is of another kind", data, data + "/file", corev1.HostPathDirectory, "hostPath type check failed: " + data + "/file is not a directory", ""},
 		{"nothing is created where it may only be read", data + ":ro", data + "/other", corev1.HostPathDirectoryOrCreate, "is not a directory", ""},
 		{"writing is allowed higher up", data + "," + data + "/team:ro", data + "/team/a", "", "", data + "/team/a"},

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/crash"
-	"github.com/jobd/jobd/smallfile"
 )
 
 // dataLink is the symlink to the directory that has the files of a volume as they are now. Replacing it changes them
@@ -31,23 +31,23 @@ type file struct {
 // symlink into ..data, which is a symlink to a directory with the files. A reader sees either the old files or the new
 // ones. Called again after a crash, it keeps what was completed and removes what was not. (A kubelet's own AtomicWriter
 // is in no library.)
-func writeFiles(dir string, files map[string]file, group int) error {
+func writeFiles(dir string, wanted map[string]file, group int) error {
 	if group >= 0 {
 		// As a kubelet does it: the group may read.
-		shared := make(map[string]file, len(files))
-		for path, f := range files {
+		shared := make(map[string]file, len(wanted))
+		for path, f := range wanted {
 			f.mode |= 0o440
 			shared[path] = f
 		}
-		files = shared
+		wanted = shared
 	}
 	data := filepath.Join(dir, dataLink)
-	if !holds(data, files) {
+	if !holds(data, wanted) {
 		fresh, err := os.MkdirTemp(dir, time.Now().Format("..2006_01_02_15_04_05."))
 		if err != nil {
 			return err
 		}
-		if err := fill(fresh, files, group); err != nil {
+		if err := fill(fresh, wanted, group); err != nil {
 			return errors.Join(err, os.RemoveAll(fresh))
 		}
 		link := data + "_tmp"
@@ -63,11 +63,11 @@ func writeFiles(dir string, files map[string]file, group int) error {
 		}
 	}
 	crash.At("volume.files.shown")
-	return tidy(dir, files)
+	return tidy(dir, wanted)
 }
 
 // holds reports whether the directory that a symlink leads to, which is beside it, has exactly these files.
-func holds(link string, files map[string]file) bool {
+func holds(link string, wanted map[string]file) bool {
 	current, err := os.Readlink(link)
 	if err != nil {
 		return false
@@ -82,7 +82,7 @@ func holds(link string, files map[string]file) bool {
 		if err != nil {
 			return err
 		}
-		want, ok := files[name]
+		want, ok := wanted[name]
 		if !ok {
 			return errors.New("it is one too many")
 		}
@@ -100,10 +100,10 @@ func holds(link string, files map[string]file) bool {
 		found++
 		return nil
 	})
-	return err == nil && found == len(files)
+	return err == nil && found == len(wanted)
 }
 
-func fill(dir string, files map[string]file, group int) error {
+func fill(dir string, wanted map[string]file, group int) error {
 	mode := uint32(0o755)
 	if group >= 0 {
 		mode |= unix.S_ISGID
@@ -114,7 +114,7 @@ func fill(dir string, files map[string]file, group int) error {
 	if err := own(dir, 0, mode); err != nil {
 		return err
 	}
-	for name, f := range files {
+	for name, f := range wanted {
 		for i, c := range name {
 			if c != '/' {
 				continue
@@ -130,7 +130,7 @@ func fill(dir string, files map[string]file, group int) error {
 			}
 		}
 		path := filepath.Join(dir, name)
-		if err := smallfile.Write(path, f.content, 0o600); err != nil {
+		if err := files.Write(path, f.content, 0o600); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err := own(path, f.user, f.mode); err != nil {
@@ -142,13 +142,13 @@ func fill(dir string, files map[string]file, group int) error {
 
 // tidy creates the symlinks at the top of a volume that are missing, and removes everything else, the earlier files
 // included.
-func tidy(dir string, files map[string]file) error {
+func tidy(dir string, wanted map[string]file) error {
 	current, err := os.Readlink(filepath.Join(dir, dataLink))
 	if err != nil {
 		return err
 	}
 	tops := map[string]bool{}
-	for name := range files {
+	for name := range wanted {
 		top, _, _ := strings.Cut(name, "/")
 		tops[top] = true
 	}

@@ -64,7 +64,7 @@ func (v *Volumes) claimed(ctx context.Context, pod *corev1.Pod, volume *corev1.V
 		out, err = v.nfs(ctx, pod, volume.Name, spec.NFS, nfsOptions(pv))
 		out.readOnly = out.readOnly || readOnly
 	default:
-		err = fmt.Errorf("volume %s is of a type that is not served: %w", pv.Name, errdefs.ErrNotImplemented)
+		err = fmt.Errorf("this machine has no driver for the volume %s (%s)", pv.Name, core.ForeignVolume(&spec.PersistentVolumeSource))
 	}
 	if err != nil {
 		return source{}, err

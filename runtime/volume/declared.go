@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,6 +21,10 @@ import (
 
 // What an image declares to be a volume lies below ROOT in pods/UID/volumes/declared/CONTAINER.ATTEMPT, one directory for each
 // with a number as its name. It goes with the pod, if not before.
+
+// maxDeclared bounds the volumes that an image declares. Each is a mount, which the OCI runtime looks for among all others, and
+// 50,000 of them fit in a config.
+const maxDeclared = 1000
 
 // Declared makes a directory for each path that the image of a container declares to be a volume (VOLUME of a Dockerfile)
 // and that nothing else is mounted at, and returns their mounts. As with containerd, each attempt has its own, which the
@@ -50,8 +55,13 @@ func (v *Volumes) Declared(
 		}
 	}
 	slices.Sort(places)
+	places = slices.Compact(places)
+	if len(places) > maxDeclared {
+		return nil, fmt.Errorf("the image declares %d volumes, more than the %d that a container may have: %w", len(places), maxDeclared,
+			errdefs.ErrInvalidArgument)
+	}
 	var out []specs.Mount
-	for i, place := range slices.Compact(places) {
+	for i, place := range places {
 		if place == "/proc" || strings.HasPrefix(place, "/proc/") {
 			// An OCI runtime looks there for what it is about to start, and an image must not decide what it sees.
 			return nil, fmt.Errorf("the image declares a volume at %s, which no container may have there", place)

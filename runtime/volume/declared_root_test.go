@@ -2,9 +2,11 @@ package volume
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,6 +37,26 @@ func TestNothingElseMayBeMountedAtADeclaredVolume(t *testing.T) {
 	}
 	if want := "/ /data /mine/below /relative/path /up"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// A config of a megabyte may declare 50,000 volumes.
+func TestDeclaredVolumesAreBounded(t *testing.T) {
+	v := newVolumes(t)
+	pod := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/mine"})
+	declared := map[string]struct{}{}
+	for i := range maxDeclared {
+		declared["/v/"+strconv.Itoa(i)] = struct{}{}
+	}
+	if mounts, err := v.Declared(pod, &pod.Spec.Containers[0], 0, declared, nil, oci.Files{}); err != nil || len(mounts) != maxDeclared {
+		t.Errorf("as many as there may be: %d, %v", len(mounts), err)
+	}
+	declared["/one/more"] = struct{}{}
+	if _, err := v.Declared(pod, &pod.Spec.Containers[0], 1, declared, nil, oci.Files{}); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("one more: %v", err)
+	}
+	if left, err := os.ReadDir(v.declaredPod(string(pod.UID))); err != nil || len(left) > 0 {
+		t.Errorf("left are %d directories, %v", len(left), err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
@@ -14,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/oci"
-	"github.com/jobd/jobd/smallfile"
 )
 
 // hasFiles reports whether a volume consists of files that jobd writes: from objects of the API, or the pod's own
@@ -24,19 +25,55 @@ func hasFiles(v *corev1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 }
 
+// maxFiles bounds what the files of all volumes of one pod take, in bytes. Most of them are in memory, which is in no limit of
+// the pod, and one key of a Secret may be asked for in thousands of files.
+const maxFiles = 32 << 20
+
+// room is what is left of maxFiles.
+type room int
+
+// levelSize is what each directory above a file takes, but for the first, in which there may be many.
+const levelSize = 2048
+
+// take takes the room of a file: whole pages of memory, or what its name and its place on the disk cost at least, and those of
+// the directories that its path has.
+func (r *room) take(path string, bytes int, inMemory bool) error {
+	unit := 512
+	if inMemory {
+		unit = 4096
+	}
+	levels := max(0, strings.Count(path, "/")-1)
+	if *r -= room(max(1, (bytes+unit-1)/unit)*unit + levels*levelSize); *r < 0 {
+		return fmt.Errorf("the files of the pod's volumes take more than %d bytes: %w", maxFiles, errdefs.ErrResourceExhausted)
+	}
+	return nil
+}
+
+// filling is what the volumes of a pod share while they are filled. Each object is read once, however many volumes it is in.
+type filling struct {
+	objects oci.Objects
+	// configMaps are those that were read, as bytes.
+	configMaps map[string]map[string][]byte
+	room       room
+}
+
+func (v *Volumes) filling() *filling {
+	return &filling{objects: oci.RememberObjects(v.node.Objects), configMaps: map[string]map[string][]byte{}, room: maxFiles}
+}
+
 // files writes a volume of files and returns its path. Those of ConfigMaps lie on disk, all others in memory, as with a
 // kubelet. As there, a pod that has its files goes on with them when what they are made from cannot be had, or is gone: the
 // set-up is repeated after a restart of the daemon.
-func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
+func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume, filling *filling) (string, error) {
 	dir, inMemory := v.filesDir(pod, volume)
-	content, err := v.content(pod, volume)
+	content, err := v.content(pod, volume, filling)
 	if err != nil {
 		if goOn(dir) {
 			return dir, nil
 		}
 		return "", err
 	}
-	if err := smallfile.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
+	if err := files.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
 		return "", err
 	}
 	group, mode := podFSGroup(pod), uint32(0o777)
@@ -44,7 +81,7 @@ func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume) (string, error) 
 		mode |= unix.S_ISGID
 	}
 	if inMemory && !onTmpfs(filepath.Dir(dir)) {
-		if err := mountTmpfs(dir, 0, mode, group); err != nil {
+		if err := mountTmpfs(dir, 2*maxFiles, mode, group); err != nil { // a change has the files twice
 			return "", err
 		}
 	} else if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -79,6 +116,7 @@ func (v *Volumes) filesDir(pod *corev1.Pod, volume *corev1.Volume) (dir string, 
 // volume change at once, unless they are mounted by a subPath.
 func (v *Volumes) Refresh(pod *corev1.Pod) error {
 	var failed []error
+	filling := v.filling()
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		if !hasFiles(volume) {
@@ -88,7 +126,7 @@ func (v *Volumes) Refresh(pod *corev1.Pod) error {
 		if _, err := os.Lstat(filepath.Join(dir, dataLink)); errors.Is(err, os.ErrNotExist) {
 			continue // SetUp has not made it yet
 		}
-		content, err := v.content(pod, volume)
+		content, err := v.content(pod, volume, filling)
 		if err == nil {
 			err = writeFiles(dir, content, podFSGroup(pod))
 		}
@@ -99,11 +137,11 @@ func (v *Volumes) Refresh(pod *corev1.Pod) error {
 	return errors.Join(failed...)
 }
 
-// content returns what a volume of files is to hold, by path.
-func (v *Volumes) content(pod *corev1.Pod, volume *corev1.Volume) (map[string]file, error) {
-	dir, _ := v.filesDir(pod, volume)
+// content returns what a volume of files is to hold, by path. Files of the same key share its bytes.
+func (v *Volumes) content(pod *corev1.Pod, volume *corev1.Volume, filling *filling) (map[string]file, error) {
+	dir, inMemory := v.filesDir(pod, volume)
 	c := collector{
-		Volumes: v, pod: pod, objects: oci.RememberObjects(v.node.Objects), dir: dir, files: map[string]file{},
+		Volumes: v, filling: filling, pod: pod, dir: dir, inMemory: inMemory, files: map[string]file{},
 	}
 	var err error
 	switch {
@@ -132,12 +170,20 @@ func (v *Volumes) content(pod *corev1.Pod, volume *corev1.Volume) (map[string]fi
 // collector gathers the files of one volume. A later source overrides an earlier one.
 type collector struct {
 	*Volumes
-	pod     *corev1.Pod
-	objects oci.Objects
-	dir     string // where the files are to be
-	mode    uint32
-	user    *int64 // who owns files that name no owner; nil: root
-	files   map[string]file
+	*filling
+	pod *corev1.Pod
+	dir string // where the files are to be
+	// inMemory says that they lie there, and not on the disk.
+	inMemory bool
+	mode     uint32
+	user     *int64 // who owns files that name no owner; nil: root
+	files    map[string]file
+}
+
+// put adds a file.
+func (c *collector) put(path string, f file) error {
+	c.files[path] = f
+	return c.room.take(path, len(f.content), c.inMemory)
 }
 
 func (c *collector) projection(s *corev1.VolumeProjection) error {
@@ -161,12 +207,16 @@ func (c *collector) configMap(name string, items []corev1.KeyToPath, optional *b
 	} else if err != nil {
 		return err
 	}
-	data := map[string][]byte{}
-	for key, value := range object.Data {
-		data[key] = []byte(value)
-	}
-	for key, value := range object.BinaryData {
-		data[key] = value
+	data, ok := c.configMaps[name]
+	if !ok {
+		data = map[string][]byte{}
+		for key, value := range object.Data {
+			data[key] = []byte(value)
+		}
+		for key, value := range object.BinaryData {
+			data[key] = value
+		}
+		c.configMaps[name] = data
 	}
 	return c.add(data, items, optional, "configmap references non-existent config key: %s")
 }
@@ -185,7 +235,9 @@ func (c *collector) secret(name string, items []corev1.KeyToPath, optional *bool
 func (c *collector) add(data map[string][]byte, items []corev1.KeyToPath, optional *bool, missing string) error {
 	if len(items) == 0 {
 		for key, value := range data {
-			c.files[key] = file{content: value, mode: c.mode, user: c.owner(nil)}
+			if err := c.put(key, file{content: value, mode: c.mode, user: c.owner(nil)}); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
@@ -193,7 +245,10 @@ func (c *collector) add(data map[string][]byte, items []corev1.KeyToPath, option
 		value, ok := data[item.Key]
 		switch {
 		case ok:
-			c.files[filepath.Clean(item.Path)] = file{content: value, mode: c.or(item.Mode), user: c.owner(item.User)}
+			f := file{content: value, mode: c.or(item.Mode), user: c.owner(item.User)}
+			if err := c.put(filepath.Clean(item.Path), f); err != nil {
+				return err
+			}
 		case !isTrue(optional):
 			return fmt.Errorf(missing, item.Key)
 		}
@@ -208,8 +263,9 @@ func (c *collector) downward(items []corev1.DownwardAPIVolumeFile) error {
 		if err != nil {
 			return err
 		}
-		c.files[filepath.Clean(items[i].Path)] = file{
-			content: []byte(content), mode: c.or(items[i].Mode), user: c.owner(items[i].User),
+		f := file{content: []byte(content), mode: c.or(items[i].Mode), user: c.owner(items[i].User)}
+		if err := c.put(filepath.Clean(items[i].Path), f); err != nil {
+			return err
 		}
 	}
 	return nil

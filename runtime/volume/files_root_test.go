@@ -72,17 +72,24 @@ func TestVolumesOfFiles(t *testing.T) {
 		source corev1.VolumeSource
 		want   string // files or the error
 	}{
-		{"each key of a ConfigMap is a file", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c"), DefaultMode: &shared}},
+		{"each key of a ConfigMap is a file", corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c"), DefaultMode: &shared},
+		},
 			"a -rw-r--r-- 1|b -rw-r--r-- 2"},
 		{"items choose keys and say where", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c"), DefaultMode: &shared,
 			Items: []corev1.KeyToPath{{Key: "b", Path: "deep/er", Mode: &private}}}}, "deep/er -r-------- 2"},
-		{"a key that is not there", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c"), Items: []corev1.KeyToPath{{Key: "x", Path: "x"}}}},
+		{"a key that is not there", corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c"), Items: []corev1.KeyToPath{{Key: "x", Path: "x"}}},
+		},
 			`MountVolume.SetUp failed for volume "v" : configmap references non-existent config key: x`},
 		{"an optional key that is not there", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c"), Optional: &yes,
 			Items: []corev1.KeyToPath{{Key: "x", Path: "x"}, {Key: "a", Path: "a"}}}}, "a -rw-r--r-- 1"},
 		{"a ConfigMap that is not there", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("x")}},
 			`MountVolume.SetUp failed for volume "v" : configmap "x" not found`},
-		{"an optional one that is not there", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("x"), Optional: &yes}}, ""},
+		{
+			"an optional one that is not there",
+			corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("x"), Optional: &yes}}, "",
+		},
 		{"a Secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", DefaultMode: &private}}, "key -r-------- \x00\xff"},
 		{"a Secret that is not there", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}},
 			`MountVolume.SetUp failed for volume "v" : secret "x" not found`},
@@ -218,7 +225,10 @@ func TestFilesBelongToTheFSGroup(t *testing.T) {
 	v := newVolumes(t)
 	v.node.Objects = &objects{secrets: map[string]map[string][]byte{"s": {"key": []byte("1")}}}
 	mode, group := int32(0o400), int64(1234)
-	p := podWith(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", DefaultMode: &mode}}, corev1.VolumeMount{MountPath: "/v", SubPath: "key"})
+	p := podWith(
+		corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", DefaultMode: &mode}},
+		corev1.VolumeMount{MountPath: "/v", SubPath: "key"},
+	)
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
 	mounts, err := setUp(v, p)
 	if err != nil {
@@ -238,7 +248,9 @@ func TestSubPathExpr(t *testing.T) {
 	if _, err := setUp(v, p); err == nil || !strings.Contains(err.Error(), `missing value for "NAME"`) {
 		t.Errorf("got %v", err)
 	}
-	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+	p.Spec.Containers[0].Env = []corev1.EnvVar{
+		{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+	}
 	if _, err := setUp(v, p); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/jobd/jobd/internal/quantity"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
@@ -23,11 +24,11 @@ func isHugePages(medium corev1.StorageMedium) bool {
 func hugePageSize(pod *corev1.Pod, medium corev1.StorageMedium) (int64, error) {
 	wanted := int64(0)
 	if size, ok := strings.CutPrefix(string(medium), string(corev1.StorageMediumHugePagesPrefix)); ok {
-		quantity, err := resource.ParseQuantity(size)
+		q, err := quantity.Parse(size)
 		if err != nil {
 			return 0, err
 		}
-		wanted = quantity.Value()
+		wanted = q.Value()
 	}
 	found := int64(0)
 	for name := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
@@ -35,11 +36,11 @@ func hugePageSize(pod *corev1.Pod, medium corev1.StorageMedium) (int64, error) {
 		if !ok {
 			continue
 		}
-		quantity, err := resource.ParseQuantity(size)
+		q, err := quantity.Parse(size)
 		if err != nil {
 			return 0, err
 		}
-		switch asked := quantity.Value(); {
+		switch asked := q.Value(); {
 		case wanted != 0 && asked != wanted:
 		case found != 0 && asked != found:
 			return 0, fmt.Errorf("medium: %s can't be used if container requests multiple huge page sizes", medium)

@@ -44,7 +44,10 @@ func TestSizeOfHugePages(t *testing.T) {
 		{"the only one that is asked for", "HugePages", nil, nil, []string{"2Mi"}, 2 << 20, ""},
 		{"several containers ask for the same", "HugePages", nil, []string{"2Mi"}, []string{"2Mi"}, 2 << 20, ""},
 		{"the pod as a whole asks", "HugePages", []string{"2Mi"}, nil, nil, 2 << 20, ""},
-		{"several are asked for", "HugePages", nil, []string{"1Gi"}, []string{"2Mi"}, 0, "medium: HugePages can't be used if container requests multiple huge page sizes"},
+		{
+			"several are asked for", "HugePages", nil, []string{"1Gi"}, []string{"2Mi"}, 0,
+			"medium: HugePages can't be used if container requests multiple huge page sizes",
+		},
 		{"the one that is named", "HugePages-1Gi", nil, []string{"1Gi"}, []string{"2Mi"}, 1 << 30, ""},
 		{"the one that is named, in other words", "HugePages-1024Mi", nil, nil, []string{"1Gi"}, 1 << 30, ""},
 		{"nobody asks for any", "HugePages", nil, nil, nil, 0, "medium HugePages: " + none},
@@ -108,7 +111,8 @@ func TestHugePages(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "kept")); err != nil {
 			t.Error("setting up again lost a file")
 		}
-		if below, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(dir)); err != nil || len(below) != 1 || !slices.Contains(strings.Split(below[0].Options, ","), "nosuid") {
+		if below, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(dir)); err != nil || len(below) != 1 ||
+			!slices.Contains(strings.Split(below[0].Options, ","), "nosuid") {
 			t.Errorf("mounted there: %v, %v", below, err)
 		}
 		for range 2 {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
-	"github.com/jobd/jobd/smallfile"
 )
 
 // FilesOptions is what the files of a pod depend on besides the pod.
@@ -34,7 +34,7 @@ type FilesOptions struct {
 // have other names.
 func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt int, o FilesOptions) (oci.Files, error) {
 	dir := v.ownFiles(string(pod.UID))
-	files := oci.Files{
+	paths := oci.Files{
 		Hosts:          filepath.Join(dir, "hosts."+v.node.Epoch),
 		Hostname:       filepath.Join(dir, "hostname."+v.node.Epoch),
 		ResolvConf:     filepath.Join(dir, "resolv.conf."+v.node.Epoch),
@@ -43,31 +43,31 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 	hostname := oci.Hostname(pod, o.NodeName)
 	hosts, err := hostsFile(pod, hostname, o.PodIPs)
 	if err != nil {
-		return files, err
+		return paths, err
 	}
 	resolv, omitted, err := resolvConf(pod, o.NameServer)
 	if err != nil {
-		return files, err
+		return paths, err
 	}
 	for _, message := range omitted {
 		if o.Warn != nil {
 			o.Warn("DNSConfigForming", message)
 		}
 	}
-	if err := smallfile.MkdirAll(dir, 0o711); err != nil {
-		return files, err
+	if err := files.MkdirAll(dir, 0o711); err != nil {
+		return paths, err
 	}
 	for path, content := range map[string][]byte{
-		files.Hosts: hosts, files.Hostname: []byte(hostname + "\n"), files.ResolvConf: resolv,
+		paths.Hosts: hosts, paths.Hostname: []byte(hostname + "\n"), paths.ResolvConf: resolv,
 	} {
 		if err := writeOnce(path, content, 0o644); err != nil {
-			return files, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			return paths, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	}
-	if err := writeOnce(files.TerminationLog, nil, 0o666); err != nil {
-		return files, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	if err := writeOnce(paths.TerminationLog, nil, 0o666); err != nil {
+		return paths, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return files, nil
+	return paths, nil
 }
 
 func (v *Volumes) ownFiles(uid string) string { return filepath.Join(v.rootPod(uid), "files") }
@@ -82,7 +82,7 @@ func writeOnce(path string, content []byte, mode os.FileMode) error {
 		crash.At("volume.pod-file.written")
 		return os.NewSyscallError("fchmod", unix.Fchmod(fd, uint32(mode)))
 	}
-	err := smallfile.CreateThen(path, content, unfinished, finish)
+	err := files.CreateThen(path, content, unfinished, finish)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -90,7 +90,7 @@ func writeOnce(path string, content []byte, mode os.FileMode) error {
 	if err != nil || info.Mode().Perm()&^unfinished != 0 {
 		return err
 	}
-	return smallfile.WriteThen(path, content, unfinished, finish)
+	return files.WriteThen(path, content, unfinished, finish)
 }
 
 // hostsFile returns what a kubelet writes: the usual names of the loopback, the pod's own, and hostAliases. In the

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -11,7 +12,7 @@ import (
 
 // propagation returns how mounts spread between the host and a container (VolumeMount.MountPropagation), as an option
 // of a mount. Whether the requested one is possible depends on the mount of the host that the path is on.
-func propagation(m *corev1.VolumeMount, path string) (string, error) {
+func propagation(m *corev1.VolumeMount, path string, host *hostMounts) (string, error) {
 	mode := corev1.MountPropagationNone
 	if m.MountPropagation != nil {
 		mode = *m.MountPropagation
@@ -20,16 +21,28 @@ func propagation(m *corev1.VolumeMount, path string) (string, error) {
 	case corev1.MountPropagationNone:
 		return "rprivate", nil
 	case corev1.MountPropagationHostToContainer:
-		return "rslave", peers(path, "shared or slave", "shared:", "master:")
+		return "rslave", host.peers(path, "shared or slave", "shared:", "master:")
 	case corev1.MountPropagationBidirectional:
-		return "rshared", peers(path, "shared", "shared:")
+		return "rshared", host.peers(path, "shared", "shared:")
 	}
 	return "", fmt.Errorf("mountPropagation %s is not known: %w", mode, errdefs.ErrInvalidArgument)
 }
 
+// hostMounts finds the mounts of the host that paths are on. All of them are read once, for the first path: there may be many
+// thousands, and as many paths.
+type hostMounts struct {
+	list  func(mountinfo.FilterFunc) ([]*mountinfo.Info, error)
+	at    map[string]*mountinfo.Info // by the place, that which covers the others
+	found map[string]*mountinfo.Info // by the path
+}
+
+func newHostMounts(list func(mountinfo.FilterFunc) ([]*mountinfo.Info, error)) *hostMounts {
+	return &hostMounts{list: list, found: map[string]*mountinfo.Info{}}
+}
+
 // peers fails unless the mount that a path is on has one of the properties.
-func peers(path, what string, properties ...string) error {
-	on, err := mountOf(path)
+func (h *hostMounts) peers(path, what string, properties ...string) error {
+	on, err := h.of(path)
 	if err != nil {
 		return err
 	}
@@ -41,20 +54,28 @@ func peers(path, what string, properties ...string) error {
 	return fmt.Errorf("path %q is mounted on %q but it is not a %s mount", path, on.Mountpoint, what)
 }
 
-// mountOf returns the mount of the host that a path is on.
-func mountOf(path string) (*mountinfo.Info, error) {
-	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(realPath(path)))
-	if err != nil {
-		return nil, fmt.Errorf("find the mount of %s: %w", path, err)
+// of returns the mount of the host that a path is on.
+func (h *hostMounts) of(path string) (*mountinfo.Info, error) {
+	if on := h.found[path]; on != nil {
+		return on, nil
 	}
-	var on *mountinfo.Info
-	for _, m := range mounts { // of the longest paths, the last covers the others
-		if on == nil || len(m.Mountpoint) >= len(on.Mountpoint) {
-			on = m
+	if h.at == nil {
+		mounts, err := h.list(nil)
+		if err != nil {
+			return nil, fmt.Errorf("find the mount of %s: %w", path, err)
+		}
+		h.at = make(map[string]*mountinfo.Info, len(mounts))
+		for _, m := range mounts { // in the order of mounting
+			h.at[m.Mountpoint] = m
 		}
 	}
-	if on == nil {
-		return nil, fmt.Errorf("path %q is not on a mount: %w", path, errdefs.ErrNotFound)
+	for dir := realPath(path); ; dir = filepath.Dir(dir) {
+		if on := h.at[dir]; on != nil {
+			h.found[path] = on
+			return on, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return nil, fmt.Errorf("path %q is not on a mount: %w", path, errdefs.ErrNotFound)
+		}
 	}
-	return on, nil
 }

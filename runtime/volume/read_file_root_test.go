@@ -21,7 +21,9 @@ func TestReadFileOfAPod(t *testing.T) {
 	}
 	dir := mounts["main"][0].Source
 	secret := filepath.Join(t.TempDir(), "secret")
-	for path, content := range map[string]string{secret: "secret", filepath.Join(dir, "plain"): "plain", filepath.Join(dir, "large"): strings.Repeat("x", maxEnvFile+1)} {
+	for path, content := range map[string]string{
+		secret: "secret", filepath.Join(dir, "plain"): "plain", filepath.Join(dir, "large"): strings.Repeat("x", maxEnvFile+1),
+	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +33,9 @@ func TestReadFileOfAPod(t *testing.T) {
 		syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"plain": "plain", "dir/link": "plain", "large": "", "out": "", "up": "", "pipe": "", "dir": "", "plain/x": "", "none": ""} {
+	for path, want := range map[string]string{
+		"plain": "plain", "dir/link": "plain", "large": "", "out": "", "up": "", "pipe": "", "dir": "", "plain/x": "", "none": "",
+	} {
 		content, err := v.ReadFile(p, "v", path)
 		if (err == nil) != (want != "") || string(content) != want {
 			t.Errorf("%s: %q, %v", path, content, err)

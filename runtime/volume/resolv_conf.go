@@ -10,9 +10,10 @@ import (
 
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/oci"
-	"github.com/jobd/jobd/smallfile"
 )
 
 // Limits of resolvers, as in clusters.
@@ -29,7 +30,7 @@ const (
 func resolvConf(pod *corev1.Pod, nameServer string) (content []byte, omitted []string, err error) {
 	var servers, searches, options []string
 	if pod.Spec.DNSPolicy != corev1.DNSNone {
-		host, err := smallfile.Read("/etc/resolv.conf")
+		host, err := files.Read("/etc/resolv.conf")
 		if err != nil && !os.IsNotExist(err) {
 			return nil, nil, err
 		}
@@ -55,18 +56,7 @@ func resolvConf(pod *corev1.Pod, nameServer string) (content []byte, omitted []s
 	if c := pod.Spec.DNSConfig; c != nil {
 		servers = append(servers, c.Nameservers...)
 		searches = append(searches, c.Searches...)
-		for _, o := range c.Options {
-			option := o.Name
-			if o.Value != nil {
-				option += ":" + *o.Value
-			}
-			// It replaces any option of that name.
-			options = slices.DeleteFunc(options, func(have string) bool {
-				name, _, _ := strings.Cut(have, ":")
-				return name == o.Name
-			})
-			options = append(options, option)
-		}
+		options = replaceOptions(options, c.Options)
 	}
 	servers, fewer := limitServers(unique(servers))
 	searches, shorter := limitSearches(unique(searches))
@@ -89,6 +79,29 @@ func resolvConf(pod *corev1.Pod, nameServer string) (content []byte, omitted []s
 		fmt.Fprintf(&b, "options %s\n", strings.Join(options, " "))
 	}
 	return b.Bytes(), omitted, nil
+}
+
+// replaceOptions adds options, each of which replaces those of its name before it.
+func replaceOptions(options []string, added []corev1.PodDNSConfigOption) []string {
+	replaced := sets.New[string]()
+	keep := func(option string) bool {
+		name, _, _ := strings.Cut(option, ":")
+		return !replaced.Has(name)
+	}
+	var last []string // from the end
+	for _, o := range slices.Backward(added) {
+		option := o.Name
+		if o.Value != nil {
+			option += ":" + *o.Value
+		}
+		if keep(option) {
+			last = append(last, option)
+		}
+		replaced.Insert(o.Name)
+	}
+	slices.Reverse(last)
+	options = slices.DeleteFunc(options, func(option string) bool { return !keep(option) })
+	return append(options, last...)
 }
 
 // limitServers returns the name servers that resolvers ask, and whether there are more.
@@ -128,10 +141,12 @@ func asksCluster(pod *corev1.Pod) bool {
 // unique drops repetitions.
 func unique(list []string) []string {
 	var out []string
+	known := sets.New[string]()
 	for _, s := range list {
-		if !slices.Contains(out, s) {
+		if !known.Has(s) {
 			out = append(out, s)
 		}
+		known.Insert(s)
 	}
 	return out
 }

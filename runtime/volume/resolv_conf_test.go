@@ -57,3 +57,47 @@ func TestResolvConfLeavesOutWhatResolversDoNotTake(t *testing.T) {
 		})
 	}
 }
+
+func TestOptionsOfResolvConf(t *testing.T) {
+	list := func(s string) (out []corev1.PodDNSConfigOption) {
+		for one := range strings.FieldsSeq(s) {
+			o := corev1.PodDNSConfigOption{}
+			name, value, ok := strings.Cut(one, "=")
+			if o.Name = name; ok {
+				o.Value = &value
+			}
+			out = append(out, o)
+		}
+		return out
+	}
+	for _, c := range []struct{ have, added, want string }{
+		{"ndots:5", "", "ndots:5"},
+		{"ndots:5", "edns0", "ndots:5 edns0"},
+		{"a ndots:5 b", "ndots=2", "a b ndots:2"},
+		{"ndots:5", "ndots", "ndots"},
+		{"", "a=1 b a=2", "b a:2"},
+		{"a a:1", "b a a=1 b=2", "a:1 b:2"},
+		{"", "a:1 a", "a"},
+		{"", "a a:1", "a a:1"},
+		{"", "a:1 a:1", "a:1 a:1"},
+	} {
+		got := strings.Join(replaceOptions(strings.Fields(c.have), list(c.added)), " ")
+		if got != c.want {
+			t.Errorf("%q and %q: got %q, want %q", c.have, c.added, got, c.want)
+		}
+	}
+}
+
+// To compare each with each other one would take minutes.
+func TestManyLinesOfResolvConf(t *testing.T) {
+	const many = 500_000
+	c := &corev1.PodDNSConfig{}
+	for i := range many {
+		name := strconv.Itoa(i)
+		c.Options, c.Searches = append(c.Options, corev1.PodDNSConfigOption{Name: name}), append(c.Searches, name)
+	}
+	content, _, err := resolvConf(&corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSNone, DNSConfig: c}}, "")
+	if _, _, options := parseResolvConf(string(content)); err != nil || len(options) != many {
+		t.Errorf("%d options, %v", len(options), err)
+	}
+}

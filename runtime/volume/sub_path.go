@@ -6,13 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // subPath mounts a path inside a volume at a place of the pod's own and returns that place. The path is opened beneath
@@ -139,43 +139,21 @@ func openat2(dir int, path string, resolve uint64) (int, error) {
 	return fd, err
 }
 
+// makeBeneath makes the directories of a path that are missing; open finds what is in the way of symlinks.
 func makeBeneath(open func(string) (int, error), sub string, like unix.Stat_t) error {
-	parts := strings.Split(sub, "/")
-	for i := range parts {
-		path := filepath.Join(parts[:i+1]...)
-		fd, err := open(path)
-		if err == nil {
-			unix.Close(fd)
-			continue
-		} else if !errors.Is(err, unix.ENOENT) {
-			return err
-		}
-		parent, err := open(filepath.Join(".", filepath.Join(parts[:i]...)))
-		if err != nil {
-			return err
-		}
-		err = makeAt(parent, parts[i], like)
-		unix.Close(parent)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func makeAt(parent int, name string, like unix.Stat_t) error {
-	if err := unix.Mkdirat(parent, name, 0o700); errors.Is(err, unix.EEXIST) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	if err := unix.Fchownat(parent, name, int(like.Uid), int(like.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
-	}
-	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	top, err := open(".")
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	return unix.Fchmod(fd, like.Mode&0o7777)
+	defer unix.Close(top)
+	dir, err := untrusted.MakeDirs(top, sub, open, func(dir, _ int) error {
+		if err := unix.Fchown(dir, int(like.Uid), int(like.Gid)); err != nil {
+			return err
+		}
+		return unix.Fchmod(dir, like.Mode&0o7777)
+	})
+	if err != nil {
+		return err
+	}
+	return unix.Close(dir)
 }

@@ -73,8 +73,7 @@ func (c *collector) token(t *corev1.ServiceAccountTokenProjection) error {
 	if clear || podFSGroup(c.pod) >= 0 {
 		f.mode = 0o600
 	}
-	c.files[path] = f
-	return nil
+	return c.put(path, f)
 }
 
 // commonUser returns the user that all containers run as, if the manifest names one.

@@ -55,8 +55,15 @@ func TestTokenVolume(t *testing.T) {
 	}{
 		{"everybody may read it when nobody says who does", `containers: [{name: a}]`, "0:0 -rw-r--r--"},
 		{"the one user of the pod alone", `{securityContext: {runAsUser: 1000}, containers: [{name: a}], initContainers: [{name: i}]}`, "1000:0 -rw-------"},
-		{"a container's user comes before the pod's", `{securityContext: {runAsUser: 1000}, containers: [{name: a, securityContext: {runAsUser: 7}}]}`, "7:0 -rw-------"},
-		{"several users share it", `{securityContext: {runAsUser: 1000}, containers: [{name: a}, {name: b, securityContext: {runAsUser: 7}}]}`, "0:0 -rw-r--r--"},
+		{
+			"a container's user comes before the pod's",
+			`{securityContext: {runAsUser: 1000}, containers: [{name: a, securityContext: {runAsUser: 7}}]}`, "7:0 -rw-------",
+		},
+		{
+			"several users share it",
+			`{securityContext: {runAsUser: 1000}, containers: [{name: a}, {name: b, securityContext: {runAsUser: 7}}]}`,
+			"0:0 -rw-r--r--",
+		},
 		{"the pod's group reads it", `{securityContext: {fsGroup: 2000}, containers: [{name: a}]}`, "0:2000 -rw-r-----"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,7 +75,10 @@ func TestTokenVolume(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(c.spec), &pod.Spec); err != nil {
 				t.Fatal(err)
 			}
-			if err := yaml.UnmarshalStrict([]byte(`[{name: t, projected: {sources: [{serviceAccountToken: {path: x/token, audience: vault, expirationSeconds: 600}}]}}]`), &pod.Spec.Volumes); err != nil {
+			if err := yaml.UnmarshalStrict(
+				[]byte(`[{name: t, projected: {sources: [{serviceAccountToken: {path: x/token, audience: vault, expirationSeconds: 600}}]}}]`),
+				&pod.Spec.Volumes,
+			); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := v.SetUp(t.Context(), pod, ""); err != nil {

@@ -17,12 +17,13 @@ import (
 	"sync"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/sys/mountinfo"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/untrusted"
@@ -94,12 +95,12 @@ func (v *Volumes) SetUp(ctx context.Context, pod *corev1.Pod, users string) (map
 	if err != nil {
 		return nil, err
 	}
-	out := map[string][]specs.Mount{}
+	out, host := map[string][]specs.Mount{}, newHostMounts(mountinfo.GetMounts)
 	for c := range podspec.Workload(&pod.Spec) {
 		if err := checkUse(c, sources); err != nil {
 			return nil, err
 		}
-		if out[c.Name], err = mounts(c, sources); err != nil {
+		if out[c.Name], err = mounts(c, sources, host); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +122,7 @@ func (v *Volumes) Ephemeral(
 	if err := checkUse(c, sources); err != nil {
 		return nil, err
 	}
-	return mounts(c, sources)
+	return mounts(c, sources, newHostMounts(mountinfo.GetMounts))
 }
 
 // sources ensures that the pod has its volumes, and returns them by name.
@@ -134,10 +135,10 @@ func (v *Volumes) sources(ctx context.Context, pod *corev1.Pod, users string) (m
 		}
 		defer namespace.Close()
 	}
-	sources := map[string]source{}
+	sources, filling := map[string]source{}, v.filling()
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
-		source, err := v.source(ctx, pod, volume)
+		source, err := v.source(ctx, pod, volume, filling)
 		switch {
 		case err != nil || namespace == nil:
 		case source.device:
@@ -155,7 +156,7 @@ func (v *Volumes) sources(ctx context.Context, pod *corev1.Pod, users string) (m
 }
 
 // source creates one volume.
-func (v *Volumes) source(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) (out source, err error) {
+func (v *Volumes) source(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume, filling *filling) (out source, err error) {
 	switch {
 	case volume.EmptyDir != nil:
 		out.path, err = v.emptyDir(pod, volume)
@@ -163,7 +164,7 @@ func (v *Volumes) source(ctx context.Context, pod *corev1.Pod, volume *corev1.Vo
 		out, err = v.hostPath(pod, volume)
 	case hasFiles(volume):
 		out.readOnly = true
-		out.path, err = v.files(pod, volume)
+		out.path, err = v.files(pod, volume, filling)
 	case volume.NFS != nil:
 		out, err = v.nfs(ctx, pod, volume.Name, volume.NFS, nil)
 	case volume.Image != nil:
@@ -186,7 +187,7 @@ func (v *Volumes) input(pod *corev1.Pod, c *corev1.Container, ips []string) oci.
 }
 
 // mounts returns the mounts for the volumeMounts of one container, as if none had a subPath.
-func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, error) {
+func mounts(c *corev1.Container, sources map[string]source, host *hostMounts) ([]specs.Mount, error) {
 	var out []specs.Mount
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
@@ -195,7 +196,7 @@ func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, erro
 			return nil, fmt.Errorf("container %q: volume mount %q has no volume: %w", c.Name, m.Name,
 				errdefs.ErrInvalidArgument)
 		}
-		propagation, err := propagation(m, source.path)
+		propagation, err := propagation(m, source.path, host)
 		if err != nil {
 			return nil, fmt.Errorf("container %q: volume mount %q: %w", c.Name, m.Name, err)
 		}
@@ -226,6 +227,7 @@ func (v *Volumes) Within(
 	pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount, ips ...string,
 ) ([]specs.Mount, error) {
 	out := slices.Clone(mounts)
+	shown := map[[2]string]string{} // the places of what is mounted already, by volume and path in it
 	subPaths := sync.OnceValues(func() (oci.SubPaths, error) { return oci.NewSubPaths(v.input(pod, c, ips)) })
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
@@ -243,10 +245,15 @@ func (v *Volumes) Within(
 		if sub == "" {
 			continue
 		}
-		if out[i].Source, err = v.subPath(pod, c.Name, i, mounts[i].Source, sub, !isImage(pod, m.Name)); err != nil {
-			return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name,
-				err)
+		place, ok := shown[[2]string{m.Name, filepath.Clean(sub)}]
+		if !ok {
+			if place, err = v.subPath(pod, c.Name, i, mounts[i].Source, sub, !isImage(pod, m.Name)); err != nil {
+				return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name,
+					err)
+			}
+			shown[[2]string{m.Name, filepath.Clean(sub)}] = place
 		}
+		out[i].Source = place
 	}
 	return out, nil
 }

@@ -65,7 +65,10 @@ func TestEmptyDir(t *testing.T) {
 		t.Run("medium "+string(medium), func(t *testing.T) {
 			v := newVolumes(t)
 			size := resource.MustParse("1Mi")
-			p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium, SizeLimit: &size}}, corev1.VolumeMount{MountPath: "/data", ReadOnly: true})
+			p := podWith(
+				corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium, SizeLimit: &size}},
+				corev1.VolumeMount{MountPath: "/data", ReadOnly: true},
+			)
 			group := int64(1234)
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
 			mounts, err := v.SetUp(t.Context(), p, "")
@@ -154,7 +157,8 @@ func TestHostPathTypes(t *testing.T) {
 		t.Run(string(c.kind)+" "+filepath.Base(c.path), func(t *testing.T) {
 			mounts, err := v.SetUp(t.Context(), podWith(hostPath(c.path, c.kind), corev1.VolumeMount{MountPath: "/h"}), "")
 			if c.want != "" {
-				if want := `MountVolume.SetUp failed for volume "v" : ` + c.want; err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "precondition") {
+				if want := `MountVolume.SetUp failed for volume "v" : ` + c.want; err == nil ||
+					!strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "precondition") {
 					t.Errorf("got %v, want %s", err, want)
 				}
 				return
@@ -179,132 +183,13 @@ func TestHostPathTypes(t *testing.T) {
 		if err := os.Symlink(v.root, link); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := v.SetUp(t.Context(), podWith(hostPath(link+"/pods", corev1.HostPathDirectoryOrCreate), corev1.VolumeMount{MountPath: "/h"}), ""); err == nil {
+		if _, err := v.SetUp(
+			t.Context(), podWith(hostPath(link+"/pods", corev1.HostPathDirectoryOrCreate), corev1.VolumeMount{MountPath: "/h"}),
+			"",
+		); err == nil {
 			t.Error("no error")
 		}
 	})
-}
-
-func TestSubPath(t *testing.T) {
-	v := newVolumes(t)
-	dir := t.TempDir()
-	for path, target := range map[string]string{"out": "/etc", "up": "../..", "in": "real", "abs": dir + "/real"} {
-		if err := os.Symlink(target, filepath.Join(dir, path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "real", "deep"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "real", "file"), []byte("content"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name, sub string
-		refused   bool
-		sees      string // a file in it
-	}{
-		{"a directory", "real", false, "file"},
-		{"a file", "real/file", false, ""},
-		{"a symlink that stays inside", "in", false, "file"},
-		{"what is missing is made", "new/er/dir", false, ""},
-		{"a symlink to elsewhere", "out", true, ""},
-		{"below a symlink to elsewhere", "out/ssl", true, ""},
-		{"a symlink upwards", "up", true, ""},
-		{"an absolute symlink, even to the inside", "abs", true, ""},
-		{"upwards by itself", "../x", true, ""},
-		{"upwards in the middle", "real/../../x", true, ""},
-		{"an absolute path", "/etc", true, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			defer v.TearDown("uid")
-			p := podWith(hostPath(dir, corev1.HostPathDirectory), corev1.VolumeMount{MountPath: "/m", SubPath: c.sub})
-			mounts, err := setUp(v, p)
-			if c.refused {
-				if err == nil || !strings.Contains(err.Error(), "not within volume path") {
-					t.Errorf("got %v", err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if again, err := setUp(v, p); err != nil || again[0].Source != mounts[0].Source {
-				t.Errorf("set up again: %v", err)
-			}
-			if _, err := os.Stat(filepath.Join(mounts[0].Source, c.sees)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	if content, err := os.ReadFile(filepath.Join(dir, "real", "file")); err != nil || string(content) != "content" {
-		t.Errorf("the host's own file went with the pod: %v", err)
-	}
-}
-
-func TestSubPathIsWhatAnInitContainerHasMade(t *testing.T) {
-	v := newVolumes(t)
-	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/file", SubPath: "file"})
-	whole, err := v.SetUp(t.Context(), p, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(whole["main"][0].Source+"/file", []byte("made"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	mounts, err := v.Within(p, &p.Spec.Containers[0], whole["main"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if content, err := os.ReadFile(mounts[0].Source); string(content) != "made" {
-		t.Errorf("got %q, %v", content, err)
-	}
-}
-
-func TestSubPathOfAContainerStartedAgainIsWhatIsThereThen(t *testing.T) {
-	v := newVolumes(t)
-	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/m", SubPath: "sub"})
-	whole, err := v.SetUp(t.Context(), p, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sub := filepath.Join(whole["main"][0].Source, "sub")
-	start := func() string {
-		t.Helper()
-		mounts, err := v.Within(p, &p.Spec.Containers[0], whole["main"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return mounts[0].Source
-	}
-	write := func(path, content string) {
-		t.Helper()
-		fresh := path + ".new" // so that it is another file
-		if err := errors.Join(os.WriteFile(fresh, []byte(content), 0o600), os.Rename(fresh, path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, content := range []string{"one", "two"} {
-		write(sub, content)
-		if got, err := os.ReadFile(start()); string(got) != content {
-			t.Errorf("got %q, %v", got, err)
-		}
-	}
-	if err := errors.Join(os.Remove(sub), os.Mkdir(sub, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	write(filepath.Join(sub, "file"), "three")
-	for range 2 {
-		if got, err := os.ReadFile(filepath.Join(start(), "file")); string(got) != "three" {
-			t.Errorf("got %q, %v", got, err)
-		}
-	}
-	if err := v.TearDown("uid"); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := mountPoints(v.state); len(left) > 0 || err != nil {
-		t.Errorf("left %v, %v", left, err)
-	}
 }
 
 func TestOnlyRootGetsAtVolumes(t *testing.T) {
@@ -394,13 +279,27 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 		mount  corev1.VolumeMount
 		want   string
 	}{
-		{"a configMap that is not there", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}, corev1.VolumeMount{}, `configmap "c" not found`},
+		{
+			"a configMap that is not there",
+			corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}},
+			corev1.VolumeMount{}, `configmap "c" not found`,
+		},
 		{"an optional one is an empty directory", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{Optional: &yes}}, corev1.VolumeMount{}, ""},
 		{"a secret that is not there", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}, corev1.VolumeMount{}, `secret "s" not found`},
 		{"another type", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}, corev1.VolumeMount{}, "not served"},
-		{"a medium that nobody knows", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Paper"}}, corev1.VolumeMount{}, `unknown storage medium "Paper"`},
-		{"mounts that spread from where the host has none to spread", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: private}}, corev1.VolumeMount{MountPropagation: &both}, "it is not a shared mount"},
-		{"it is the mount that the path leads to", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: toShared}}, corev1.VolumeMount{MountPropagation: &both}, ""},
+		{
+			"a medium that nobody knows", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Paper"}},
+			corev1.VolumeMount{}, `unknown storage medium "Paper"`,
+		},
+		{
+			"mounts that spread from where the host has none to spread",
+			corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: private}},
+			corev1.VolumeMount{MountPropagation: &both}, "it is not a shared mount",
+		},
+		{
+			"it is the mount that the path leads to", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: toShared}},
+			corev1.VolumeMount{MountPropagation: &both}, "",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.mount.MountPath = "/m"
@@ -418,7 +317,10 @@ func TestFiles(t *testing.T) {
 	p.Spec.HostAliases = []corev1.HostAlias{{IP: "10.1.1.1", Hostnames: []string{"a", "b"}}}
 	ndots := "3"
 	p.Spec.DNSPolicy = corev1.DNSNone
-	p.Spec.DNSConfig = &corev1.PodDNSConfig{Nameservers: []string{"1.2.3.4"}, Searches: []string{"x.y"}, Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: &ndots}}}
+	p.Spec.DNSConfig = &corev1.PodDNSConfig{
+		Nameservers: []string{"1.2.3.4"}, Searches: []string{"x.y"},
+		Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: &ndots}},
+	}
 	c := &p.Spec.Containers[0]
 	files, err := v.Files(p, c, 0, FilesOptions{NodeName: "node", PodIPs: []string{"10.0.0.9"}})
 	if err != nil {

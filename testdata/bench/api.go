@@ -64,7 +64,7 @@ func (b *bench) requests(ctx context.Context, d *daemon) error {
 		{"get", protobufType, 1, 2000, spike{3700, 3700}},
 		{"get", jsonType, 1, 2000, spike{3700, 3700}},
 	} {
-		client, err := d.connect(c.form)
+		client, err := d.Connect(c.form)
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,10 @@ func (b *bench) lists(ctx context.Context, d *daemon) error {
 		}
 		cpu := (d.self().cpu - before.cpu) / rounds * 1000
 		b.report.figure("API/list/form="+short(c.form), ms, "ms")
-		b.report.row(short(c.form), spread(ms, "%.0f"), fmt.Sprintf("%.0f", cpu), fmt.Sprintf("%.1f", float64(size)/1e6), c.spike.String(), c.spike.ratio(median(ms)))
+		b.report.row(
+			short(c.form), spread(ms, "%.0f"), fmt.Sprintf("%.0f", cpu), fmt.Sprintf("%.1f", float64(size)/1e6), c.spike.String(),
+			c.spike.ratio(median(ms)),
+		)
 	}
 	return nil
 }
@@ -159,7 +162,11 @@ func (b *bench) fanOut(ctx context.Context, d *daemon) error {
 			var failed atomic.Value
 			watching, stop := context.WithCancel(ctx)
 			for range watchers {
-				body, err := d.open(watching, "/apis/batch/v1/namespaces/default/jobs?watch=1&fieldSelector=metadata.name="+probe+"&resourceVersion="+at.ResourceVersion, form)
+				body, err := d.open(
+					watching,
+					"/apis/batch/v1/namespaces/default/jobs?watch=1&fieldSelector=metadata.name="+probe+"&resourceVersion="+at.ResourceVersion,
+					form,
+				)
 				if err != nil {
 					stop()
 					return err
@@ -187,7 +194,10 @@ func (b *bench) fanOut(ctx context.Context, d *daemon) error {
 			}
 			events := float64(watchers * changes)
 			b.report.figure(fmt.Sprintf("API/watch/form=%s/watchers=%d", short(form), watchers), []float64{events / took.Seconds()}, "events/s")
-			b.report.row(short(form), fmt.Sprint(watchers), fmt.Sprint(changes), fmt.Sprintf("%.0f", events/took.Seconds()), fmt.Sprintf("%.0f", cpu/events*1e6))
+			b.report.row(
+				short(form), fmt.Sprint(watchers), fmt.Sprint(changes), fmt.Sprintf("%.0f", events/took.Seconds()),
+				fmt.Sprintf("%.0f", cpu/events*1e6),
+			)
 		}
 	}
 	return nil
@@ -230,7 +240,7 @@ func (d *daemon) open(ctx context.Context, path, accept string) (io.ReadCloser, 
 	}
 	r.Header.Set("Accept", accept)
 	r.Header.Set("Accept-Encoding", "identity")
-	answer, err := (&http.Transport{DialContext: d.dial, DisableKeepAlives: true}).RoundTrip(r)
+	answer, err := (&http.Transport{DialContext: d.Dial, DisableKeepAlives: true}).RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,10 @@ const podsOfEach = 10
 
 // curve measures what becomes of the daemon as finished Jobs and pods pile up that nobody removes.
 func (b *bench) curve(ctx context.Context) error {
-	b.report.table("Finished Jobs of ten pods that stay", "Jobs", "pods", "database MB", "filled at pods/s", "RSS (anonymous) at rest MB", "start to first answer ms",
-		"one more Job to Complete p50 ms", "a page of 500 Jobs ms", "the pods of a Job ms", "all Jobs s", "compaction s", "longest get meanwhile ms", "longest create meanwhile ms")
+	b.report.table("Finished Jobs of ten pods that stay", "Jobs", "pods", "database MB", "filled at pods/s", "RSS (anonymous) at rest MB",
+		"start to first answer ms",
+		"one more Job to Complete p50 ms", "a page of 500 Jobs ms", "the pods of a Job ms", "all Jobs s", "compaction s",
+		"longest get meanwhile ms", "longest create meanwhile ms")
 	d, err := b.start(ctx, "--runtime", "simulated", "--max-pods", "1000")
 	if err != nil {
 		return err
@@ -42,7 +44,7 @@ func (b *bench) curve(ctx context.Context) error {
 		rest := d.self()
 		var starts, complete []float64
 		for range b.rounds {
-			d.stop()
+			d.Kill()
 			took, err := d.serve(ctx)
 			if err != nil {
 				return err
@@ -83,7 +85,7 @@ func (b *bench) curve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		info, err := os.Stat(filepath.Join(d.root, "jobd.db"))
+		info, err := os.Stat(filepath.Join(d.Root, "jobd.db"))
 		if err != nil {
 			return err
 		}
@@ -95,7 +97,9 @@ func (b *bench) curve(ctx context.Context) error {
 			b.report.figure(fmt.Sprintf("Curve/jobs=%d", jobs), values, unit)
 		}
 		b.report.row(fmt.Sprint(jobs), fmt.Sprint(jobs*podsOfEach), fmt.Sprintf("%.0f", float64(info.Size())/1e6), fmt.Sprintf("%.0f", rate),
-			fmt.Sprintf("%.0f (%.0f)", rest.rss, rest.anon), fmt.Sprintf("%.0f", median(starts)), fmt.Sprintf("%.0f", median(complete)), fmt.Sprintf("%.0f", median(page)),
+			fmt.Sprintf(
+				"%.0f (%.0f)", rest.rss, rest.anon,
+			), fmt.Sprintf("%.0f", median(starts)), fmt.Sprintf("%.0f", median(complete)), fmt.Sprintf("%.0f", median(page)),
 			fmt.Sprintf("%.1f", median(ofOne)), fmt.Sprintf("%.1f", all[0]/1000), fmt.Sprintf("%.1f", c.took.Seconds()),
 			fmt.Sprintf("%.0f", c.get.Seconds()*1000), fmt.Sprintf("%.0f", c.create.Seconds()*1000))
 	}
@@ -186,7 +190,7 @@ func (d *daemon) compact(ctx context.Context, jobs int) (c compaction, err error
 		return nil
 	})
 	begin := time.Now()
-	out, err := exec.CommandContext(ctx, filepath.Join(d.bin, "jobd"), "db", "compact", "--root", d.root, "--state", d.state).CombinedOutput()
+	out, err := exec.CommandContext(ctx, filepath.Join(d.Bin, "jobd"), "db", "compact", "--root", d.Root, "--state", d.State).CombinedOutput()
 	c.took = time.Since(begin)
 	end()
 	if err != nil {

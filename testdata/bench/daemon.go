@@ -5,149 +5,62 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/testdata/images"
+	"github.com/jobd/jobd/testdata/rig"
 )
 
 // daemon is a jobd of the benchmark's own.
 type daemon struct {
-	bin, root, state string
-	flags            []string
-	process          *exec.Cmd
-	output           bytes.Buffer
-	*kubernetes.Clientset
+	*rig.Daemon
+	output bytes.Buffer
 }
 
 // start starts a daemon of the build that is measured, on the disk of the benchmark.
 func (b *bench) start(ctx context.Context, flags ...string) (*daemon, error) {
-	return startDaemon(ctx, b.bin, b.disk.dir, flags...)
+	return startDaemon(ctx, b.bin, b.disk.Dir, flags...)
 }
 
 // startDaemon starts one whose root directory is below dir, and gives it the image that everything runs.
 func startDaemon(ctx context.Context, bin, dir string, flags ...string) (*daemon, error) {
-	d := &daemon{bin: bin, flags: flags}
+	d := &daemon{}
 	var err error
-	if d.root, err = os.MkdirTemp(dir, "root."); err != nil {
+	if d.Daemon, err = rig.New(bin, dir, &d.output, append([]string{"--log-level", "error"}, flags...)...); err != nil {
 		return nil, err
 	}
-	if d.state, err = os.MkdirTemp(memory(), "jobd-bench."); err != nil {
-		return nil, err
+	if _, err = d.serve(ctx); err == nil && !slices.Contains(flags, "simulated") {
+		err = d.ImportBusybox(ctx)
 	}
-	if err := os.Chmod(d.state, 0o711); err != nil { // the users of pods pass through it
-		return nil, err
-	}
-	if _, err := d.serve(ctx); err != nil {
-		d.close()
-		return nil, err
-	}
-	if d.simulated() {
-		return d, nil
-	}
-	if err := d.importBusybox(ctx); err != nil {
+	if err != nil {
 		d.close()
 		return nil, err
 	}
 	return d, nil
 }
 
-func (d *daemon) importBusybox(ctx context.Context) error {
-	archive, err := busybox()
-	if err == nil {
-		cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "jobctl"), "image", "import", "-")
-		cmd.Env = append(os.Environ(), "JOBD_SOCKET="+d.socket())
-		cmd.Stdin = archive
-		err = cmd.Run()
-	}
-	if err != nil {
-		return fmt.Errorf("import busybox: %w", err)
-	}
-	return nil
-}
-
-// busybox returns the image that everything runs, as an archive.
-func busybox() (*bytes.Buffer, error) {
-	image, err := images.Busybox("docker.io/library/busybox:1.36")
-	if err != nil {
-		return nil, err
-	}
-	archive := &bytes.Buffer{}
-	return archive, images.WriteDocker(archive, image)
-}
-
-func (d *daemon) simulated() bool { return strings.Contains(strings.Join(d.flags, " "), "simulated") }
-func (d *daemon) socket() string  { return filepath.Join(d.state, "jobd.sock") }
-
-// memory returns a directory in memory, as /run is on hosts with systemd.
-func memory() string {
-	for _, dir := range []string{"/run", "/dev/shm"} {
-		var stat unix.Statfs_t
-		if unix.Statfs(dir, &stat) == nil && stat.Type == unix.TMPFS_MAGIC {
-			return dir
-		}
-	}
-	return "/run"
-}
-
-// serve starts the process and returns the time until it answered a list.
+// serve starts the process and returns the time until it answered.
 func (d *daemon) serve(ctx context.Context) (time.Duration, error) {
-	d.process = exec.Command(filepath.Join(d.bin, "jobd"), append([]string{"serve", "--root", d.root, "--state", d.state, "--log-level", "error"}, d.flags...)...)
-	d.process.Stdout, d.process.Stderr = &d.output, &d.output
-	begin := time.Now()
-	if err := d.process.Start(); err != nil {
-		return 0, err
-	}
-	client, err := d.connect(protobufType)
+	took, err := d.Serve(ctx)
 	if err != nil {
-		return 0, err
+		err = fmt.Errorf("%w: %s", err, d.output.String())
 	}
-	d.Clientset = client
-	for time.Since(begin) < time.Minute {
-		if _, err := client.BatchV1().Jobs("default").List(ctx, metav1.ListOptions{Limit: 1}); err == nil {
-			return time.Since(begin), nil
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return 0, fmt.Errorf("jobd does not answer: %s", d.output.String())
+	return took, err
 }
 
-func (d *daemon) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, "unix", d.socket())
-}
-
-// connect returns a client that speaks one content type.
-func (d *daemon) connect(contentType string) (*kubernetes.Clientset, error) {
-	return kubernetes.NewForConfig(&rest.Config{Host: "http://jobd", Dial: d.dial, ContentConfig: rest.ContentConfig{ContentType: contentType}, QPS: -1})
-}
-
-// stop ends the process and leaves the containers.
-func (d *daemon) stop() {
-	_ = d.process.Process.Kill()
-	_ = d.process.Wait()
-}
-
+// close ends the daemon and all that it runs. The next part of the benchmark does not depend on what may be left.
 func (d *daemon) close() {
-	if d.process != nil && d.process.Process != nil {
-		d.stop()
-	}
-	_ = exec.Command(filepath.Join(d.bin, "jobd"), "clean", "--purge", "--yes", "--root", d.root, "--state", d.state).Run()
-	os.RemoveAll(d.root)
-	os.RemoveAll(d.state)
+	d.Kill()
+	_ = d.Remove()
 }
 
 // job returns a Job of n pods that run a command.
@@ -233,11 +146,11 @@ func (d *daemon) remove(ctx context.Context, name string) (time.Duration, error)
 // usage is what processes have used: CPU seconds of their own and of their ended children, of these alone, and memory in MB.
 type usage struct{ cpu, children, rss, anon float64 }
 
-func (d *daemon) self() usage { return processUsage(d.process.Process.Pid) }
+func (d *daemon) self() usage { return processUsage(d.PID()) }
 
 // shards are the processes that hold the containers, with all that ran below them.
 func (d *daemon) shards() (all usage) {
-	for _, pid := range d.shardPIDs() {
+	for _, pid := range d.Shards() {
 		u := processUsage(pid)
 		all.cpu += u.cpu
 		all.children += u.children
@@ -245,18 +158,6 @@ func (d *daemon) shards() (all usage) {
 		all.anon += u.anon
 	}
 	return all
-}
-
-func (d *daemon) shardPIDs() (pids []int) {
-	cmdlines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range cmdlines {
-		cmdline, _ := os.ReadFile(path)
-		if bytes.Contains(cmdline, []byte("jobd-shim")) && bytes.Contains(cmdline, []byte(d.state)) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // machineCPU returns for how many seconds all processors have worked, for whomever.

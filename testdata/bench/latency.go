@@ -12,7 +12,10 @@ import (
 // latency measures what one Job of `echo` takes from its creation to its first line, and until a watcher sees it Complete: on a
 // daemon that has nothing else, beside running pods, and with many that have ended.
 func (b *bench) latency(ctx context.Context) error {
-	b.report.table("One Job of `echo`, from create, 100 times", "beside", "to its first line p50 ms", "p99 ms", "to Complete p50 ms", "p99 ms", "CPU ms of the machine", "cluster p50 ms", "ratio")
+	b.report.table(
+		"One Job of `echo`, from create, 100 times", "beside", "to its first line p50 ms", "p99 ms", "to Complete p50 ms",
+		"p99 ms", "CPU ms of the machine", "cluster p50 ms", "ratio",
+	)
 	for _, c := range []struct {
 		beside string
 		fill   func(context.Context, *daemon) error
@@ -42,7 +45,9 @@ func (b *bench) latency(ctx context.Context) error {
 		b.report.figure("ApplyToFirstInstruction/beside="+c.beside, first, "ms")
 		b.report.figure("ApplyToComplete/beside="+c.beside, complete, "ms")
 		b.report.row(c.beside, fmt.Sprintf("%.0f", median(first)), fmt.Sprintf("%.0f", quantile(first, 0.99)),
-			fmt.Sprintf("%.0f", median(complete)), fmt.Sprintf("%.0f", quantile(complete, 0.99)), fmt.Sprintf("%.1f", cpu), "3060", fmt.Sprintf("%.0f x", 3060/median(complete)))
+			fmt.Sprintf("%.0f", median(complete)), fmt.Sprintf(
+				"%.0f", quantile(complete, 0.99),
+			), fmt.Sprintf("%.1f", cpu), "3060", fmt.Sprintf("%.0f x", 3060/median(complete)))
 	}
 	return nil
 }
@@ -85,9 +90,9 @@ func (d *daemon) firstLine(ctx context.Context, name string) (time.Time, error) 
 
 // finishedPods has the simulated runtime end n pods of one Job, which stay, and goes on with the real one.
 func (d *daemon) finishedPods(ctx context.Context, n int) error {
-	d.stop()
-	flags := d.flags
-	d.flags = append(append([]string(nil), flags...), "--runtime", "simulated", "--max-pods", "100000")
+	d.Kill()
+	flags := d.Flags
+	d.Flags = append(append([]string(nil), flags...), "--runtime", "simulated", "--max-pods", "100000")
 	if _, err := d.serve(ctx); err != nil {
 		return err
 	}
@@ -96,8 +101,8 @@ func (d *daemon) finishedPods(ctx context.Context, n int) error {
 	if _, err := d.run(ctx, j); err != nil {
 		return err
 	}
-	d.stop()
-	d.flags = flags
+	d.Kill()
+	d.Flags = flags
 	_, err := d.serve(ctx)
 	return err
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/jobd/jobd/testdata/rig"
 )
 
 func main() {
@@ -79,7 +81,7 @@ type bench struct {
 	only         string
 	perf, strace bool
 	report       *report
-	disk         *disk
+	disk         *rig.Disk
 	raw          *raw
 }
 
@@ -88,11 +90,11 @@ func run(ctx context.Context, b *bench, place string) error {
 		return fmt.Errorf("containers need root")
 	}
 	var err error
-	if b.disk, err = newDisk(ctx, place); err != nil {
+	if b.disk, err = rig.NewDisk(ctx, place); err != nil {
 		return err
 	}
-	defer b.disk.remove()
-	if b.raw, err = newRaw(b.disk.dir); err != nil {
+	defer b.disk.Remove()
+	if b.raw, err = newRaw(b.disk.Dir); err != nil {
 		return err
 	}
 	defer b.raw.close()

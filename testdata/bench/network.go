@@ -20,7 +20,7 @@ func (b *bench) network(ctx context.Context) error {
 	}
 	var daemons []*daemon
 	for _, build := range builds {
-		d, err := startDaemon(ctx, build.bin, b.disk.dir, "--network", build.mode)
+		d, err := startDaemon(ctx, build.bin, b.disk.Dir, "--network", build.mode)
 		if err != nil {
 			return err
 		}

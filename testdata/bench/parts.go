@@ -30,7 +30,7 @@ func (b *bench) sleepers(ctx context.Context) error {
 		return err
 	}
 	full, fullShards := d.self(), d.shards()
-	d.stop()
+	d.Kill()
 	again, err := d.serve(ctx)
 	if err != nil {
 		return err
@@ -43,8 +43,13 @@ func (b *bench) sleepers(ctx context.Context) error {
 	b.report.figure("Sleepers/AllRunning", []float64{took.Seconds()}, "s")
 	b.report.figure("Idle/RSS", []float64{idle.rss}, "MB")
 	b.report.figure("Idle/RssAnon", []float64{idle.anon}, "MB")
-	b.report.table("500 pods that sleep", "all running after s", "all done when they sleep 1 s, s", "idle RSS (anonymous) MB", "shards idle MB", "daemon with 500 MB", "shards with 500 MB", "kB for each pod", "first answer after kill -9 ms")
-	b.report.row(fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.1f", second.Seconds()), fmt.Sprintf("%.0f (%.0f)", idle.rss, idle.anon), fmt.Sprintf("%.0f", idleShards.rss),
+	b.report.table(
+		"500 pods that sleep", "all running after s", "all done when they sleep 1 s, s", "idle RSS (anonymous) MB",
+		"shards idle MB", "daemon with 500 MB", "shards with 500 MB", "kB for each pod", "first answer after kill -9 ms",
+	)
+	b.report.row(fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.1f", second.Seconds()), fmt.Sprintf(
+		"%.0f (%.0f)", idle.rss, idle.anon,
+	), fmt.Sprintf("%.0f", idleShards.rss),
 		fmt.Sprintf("%.0f (%.0f)", full.rss, full.anon), fmt.Sprintf("%.0f", fullShards.rss),
 		fmt.Sprintf("%.0f", (full.rss+fullShards.rss-idle.rss-idleShards.rss)/n*1024), fmt.Sprintf("%.0f", again.Seconds()*1000))
 	return nil
@@ -82,12 +87,12 @@ func (b *bench) logs(ctx context.Context) error {
 				return err
 			}
 			begin := time.Now()
-			if err := b.raw.chatty(ctx, n, command, filepath.Join(d.root, "raw")); err != nil {
+			if err := b.raw.chatty(ctx, n, command, filepath.Join(d.Root, "raw")); err != nil {
 				return err
 			}
 			direct = append(direct, float64(n*mb)/time.Since(begin).Seconds())
 			for i := range n {
-				os.Remove(fmt.Sprintf("%s/raw-%d", d.root, i))
+				os.Remove(fmt.Sprintf("%s/raw-%d", d.Root, i))
 			}
 		}
 		b.report.figure(fmt.Sprintf("Logs/containers=%d", n), through, "MB/s")
@@ -105,7 +110,7 @@ func (b *bench) startup(ctx context.Context) error {
 	defer d.close()
 	var empty []float64
 	for range b.rounds {
-		d.stop()
+		d.Kill()
 		took, err := d.serve(ctx)
 		if err != nil {
 			return err
@@ -120,8 +125,8 @@ func (b *bench) startup(ctx context.Context) error {
 	if err := full.finishedJobs(ctx, 10000); err != nil {
 		return err
 	}
-	full.stop()
-	full.flags = nil
+	full.Kill()
+	full.Flags = []string{"--log-level", "error"} // with containers
 	var filled []float64
 	for range b.rounds {
 		took, err := full.serve(ctx)
@@ -129,7 +134,7 @@ func (b *bench) startup(ctx context.Context) error {
 			return err
 		}
 		filled = append(filled, took.Seconds()*1000)
-		full.stop()
+		full.Kill()
 	}
 	if _, err := full.serve(ctx); err != nil {
 		return err
@@ -156,7 +161,10 @@ func (d *daemon) finishedJobs(ctx context.Context, n int) error {
 
 // controller measures the cost of the decisions alone: pods that succeed after a delay, without containers.
 func (b *bench) controller(ctx context.Context) error {
-	b.report.table("The controller alone: simulated pods that succeed at once", "pods", "parallel", "s", "us a pod", "CPU s", "cluster s", "cluster CPU s", "RssAnon MB", "at rest MB", "delete s")
+	b.report.table(
+		"The controller alone: simulated pods that succeed at once", "pods", "parallel", "s", "us a pod", "CPU s", "cluster s",
+		"cluster CPU s", "RssAnon MB", "at rest MB", "delete s",
+	)
 	for _, c := range []struct {
 		pods, parallel    int
 		cluster, clustCPU string
@@ -181,8 +189,12 @@ func (b *bench) controller(ctx context.Context) error {
 			var gone time.Duration
 			if gone, err = d.remove(ctx, "many"); err == nil {
 				b.report.figure(fmt.Sprintf("Controller/pods=%d/parallel=%d", c.pods, c.parallel), []float64{took.Seconds()}, "s")
-				b.report.row(strconv.Itoa(c.pods), strconv.Itoa(c.parallel), fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.0f", took.Seconds()*1e6/float64(c.pods)),
-					fmt.Sprintf("%.1f", after.cpu-before.cpu), c.cluster, c.clustCPU, fmt.Sprintf("%.0f", after.anon), fmt.Sprintf("%.0f", rest.anon), fmt.Sprintf("%.1f", gone.Seconds()))
+				b.report.row(strconv.Itoa(c.pods), strconv.Itoa(c.parallel), fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf(
+					"%.0f", took.Seconds()*1e6/float64(c.pods),
+				),
+					fmt.Sprintf(
+						"%.1f", after.cpu-before.cpu,
+					), c.cluster, c.clustCPU, fmt.Sprintf("%.0f", after.anon), fmt.Sprintf("%.0f", rest.anon), fmt.Sprintf("%.1f", gone.Seconds()))
 			}
 		}
 		d.close()

@@ -14,9 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
@@ -39,12 +40,12 @@ func newPeer(ctx context.Context, r *raw, d *daemon) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	bundles, err := filepath.Glob(filepath.Join(d.state, "shards/*/containers/*"))
+	bundles, err := filepath.Glob(filepath.Join(d.State, "shards/*/containers/*"))
 	if err != nil || len(bundles) != 1 {
 		return nil, fmt.Errorf("%d containers for one pod: %w", len(bundles), err)
 	}
 	p := &peer{raw: r}
-	if p.layers, err = os.MkdirTemp(filepath.Dir(d.root), "peer."); err != nil {
+	if p.layers, err = os.MkdirTemp(filepath.Dir(d.Root), "peer."); err != nil {
 		return nil, err
 	}
 	var start protocol.Start

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/testdata/rig"
 )
 
 // podman runs containers below directories of its own.
@@ -23,13 +25,13 @@ func newPodman(ctx context.Context, disk string) (*podman, error) {
 	p := &podman{}
 	var err error
 	if p.disk, err = os.MkdirTemp(disk, "podman."); err == nil {
-		p.state, err = os.MkdirTemp(memory(), "jobd-bench-podman.")
+		p.state, err = os.MkdirTemp(rig.Memory(), "jobd-bench-podman.")
 	}
 	if err != nil {
 		p.close()
 		return nil, err
 	}
-	archive, err := busybox()
+	archive, err := rig.Busybox()
 	if err == nil {
 		load := p.command(ctx, "load")
 		load.Stdin = archive

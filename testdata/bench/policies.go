@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/pins"
 	"github.com/jobd/jobd/runtime/thread"
 )
@@ -189,12 +189,12 @@ func (d *daemon) podOf(ctx context.Context, app string) (*corev1.Pod, error) {
 
 // inPod calls fn in the network of a pod.
 func (d *daemon) inPod(p *corev1.Pod, fn func() error) error {
-	pinned, err := pins.Open(layout.State(d.state), false, slog.New(slog.DiscardHandler))
+	pinned, err := pins.Open(layout.State(d.State), false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
 	defer pinned.Close() // which leaves all as it is, since the pod's network is pinned
-	ns, err := pinned.Find(filepath.Join(layout.State(d.state).Network(), string(p.UID), "net"))
+	ns, err := pinned.Find(filepath.Join(layout.State(d.State).Network(), string(p.UID), "net"))
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (b *bench) profile(ctx context.Context) error {
 }
 
 func (b *bench) perfOf(ctx context.Context, d *daemon, pods func() error) error {
-	data := filepath.Join(d.root, "perf.data")
+	data := filepath.Join(d.Root, "perf.data")
 	record := exec.CommandContext(ctx, "perf", "record", "-q", "-a", "-F", "999", "-e", "cpu-clock", "-o", data)
 	if err := record.Start(); err != nil {
 		return fmt.Errorf("apt install linux-perf: %w", err)
@@ -95,8 +95,8 @@ func (b *bench) straceOf(ctx context.Context, d *daemon, pods func() error) erro
 	for _, of := range []struct {
 		name string
 		pids []int
-	}{{"daemon", []int{d.process.Process.Pid}}, {"shards", d.shardPIDs()}} {
-		out := filepath.Join(d.root, "strace")
+	}{{"daemon", []int{d.PID()}}, {"shards", d.Shards()}} {
+		out := filepath.Join(d.Root, "strace")
 		args := []string{"-c", "-S", "calls", "-U", "calls,name", "-o", out}
 		for _, pid := range of.pids {
 			tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))

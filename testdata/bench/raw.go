@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jobd/jobd/testdata/rig"
 )
 
 // raw runs containers without jobd: the limit that jobd is compared with.
@@ -30,7 +32,7 @@ type raw struct {
 // newRaw makes a bundle of busybox below disk that runs true, with the namespaces that a pod has. What the runtime itself
 // writes about its containers is in memory, as it is by default.
 func newRaw(disk string) (*raw, error) {
-	dir, err := os.MkdirTemp(memory(), "jobd-bench-raw.")
+	dir, err := os.MkdirTemp(rig.Memory(), "jobd-bench-raw.")
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +134,7 @@ func (r *raw) startContainerd(ctx context.Context, disk string) error {
 		r.containerd = nil
 		return err
 	}
-	archive, err := busybox()
+	archive, err := rig.Busybox()
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/jobd/jobd/testdata/rig"
 )
 
 // submit compares, in turns, what a person waits for one Job of `echo`: by apply, wait and logs, by submit, and without a
@@ -18,12 +20,12 @@ func (b *bench) submit(ctx context.Context) error {
 		return err
 	}
 	defer d.close()
-	root, err := os.MkdirTemp(b.disk.dir, "jobd-bench-run.")
+	root, err := os.MkdirTemp(b.disk.Dir, "jobd-bench-run.")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(root)
-	archive, err := busybox()
+	archive, err := rig.Busybox()
 	if err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func (b *bench) submit(ctx context.Context) error {
 	}
 	call := func(name string, args ...string) error {
 		cmd := exec.CommandContext(ctx, filepath.Join(b.bin, name), args...)
-		cmd.Env = append(os.Environ(), "JOBD_SOCKET="+d.socket())
+		cmd.Env = append(os.Environ(), "JOBD_SOCKET="+d.Socket())
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
@@ -76,7 +78,10 @@ func (b *bench) submit(ctx context.Context) error {
 			}
 		}
 	}
-	b.report.table(fmt.Sprintf("One Job of `echo` from the command line, %d times in turns", 10*b.rounds), "command", "p50 ms", "p90 ms", "more than apply, wait, logs")
+	b.report.table(
+		fmt.Sprintf("One Job of `echo` from the command line, %d times in turns", 10*b.rounds), "command", "p50 ms", "p90 ms",
+		"more than apply, wait, logs",
+	)
 	for _, way := range ways {
 		values := ms[way.name]
 		b.report.figure("Command/"+strings.ReplaceAll(strings.ReplaceAll(way.name, ",", ""), " ", "_"), values, "ms")

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/jobd/jobd/testdata/rig"
 )
 
 // throughput compares pods of `true` with crun in turns, both on one disk: jobd's pods without a network, which have a network
@@ -16,11 +18,11 @@ func (b *bench) throughput(ctx context.Context) error {
 	if !slices.Contains(b.raw.runtimes, "crun") {
 		return fmt.Errorf("not without crun")
 	}
-	machine, err := newDisk(ctx, "machine")
+	machine, err := rig.NewDisk(ctx, "machine")
 	if err != nil {
 		return err
 	}
-	defer machine.remove()
+	defer machine.Remove()
 	places := []place{
 		{name: "jobd", disk: b.disk, flags: []string{"--network", "none"}},
 		{name: "bridge", disk: b.disk, flags: []string{"--network", "bridge"}},
@@ -33,7 +35,7 @@ func (b *bench) throughput(ctx context.Context) error {
 	}
 	for i := range places {
 		p := &places[i]
-		if p.daemon, err = startDaemon(ctx, b.bin, p.disk.dir, p.flags...); err != nil {
+		if p.daemon, err = startDaemon(ctx, b.bin, p.disk.Dir, p.flags...); err != nil {
 			return err
 		}
 		defer p.daemon.close()
@@ -88,7 +90,10 @@ func (b *bench) throughput(ctx context.Context) error {
 	}
 	b.report.table("The same where jobd uses "+b.crun, "parallel", "jobd", "/ crun", "/ crun, jobd's spec", "bridge", "/ crun", "/ crun, jobd's spec")
 	for _, parallel := range parallels {
-		b.report.row(measured[parallel].cells(b.report, parallel, "crun-jobd", "crun-jobd/crun", "crun-jobd/spec", "crun-bridge", "crun-bridge/crun", "crun-bridge/spec")...)
+		b.report.row(measured[parallel].cells(
+			b.report, parallel, "crun-jobd", "crun-jobd/crun", "crun-jobd/spec", "crun-bridge", "crun-bridge/crun",
+			"crun-bridge/spec",
+		)...)
 	}
 	b.report.table("CPU ms of such a pod", "parallel", "jobd, all", "daemon", "shards", "crun and container", "kernel and others",
 		"bridge, all", "daemon", "shards", "crun and container", "kernel and others")
@@ -129,7 +134,7 @@ func (f figures) costs(r *report, parallel int, places ...string) (row []string)
 // place is a daemon whose pods are measured.
 type place struct {
 	name   string
-	disk   *disk
+	disk   *rig.Disk
 	flags  []string
 	daemon *daemon
 }
@@ -169,10 +174,10 @@ func (f figures) settled() bool {
 
 // peers measures what else runs containers, and the floor of all of them: a process.
 func (b *bench) peers(ctx context.Context) error {
-	if err := b.raw.startContainerd(ctx, b.disk.dir); err != nil {
+	if err := b.raw.startContainerd(ctx, b.disk.Dir); err != nil {
 		return err
 	}
-	pod, err := newPodman(ctx, b.disk.dir)
+	pod, err := newPodman(ctx, b.disk.Dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "without podman:", err)
 	}

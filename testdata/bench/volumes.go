@@ -42,7 +42,9 @@ func (b *bench) volumes(ctx context.Context) error {
 		return &corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
 	}
 	ofItsOwn := func(class string) *corev1.VolumeSource {
-		return &corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claimSpec(class)}}}
+		return &corev1.VolumeSource{
+			Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claimSpec(class)}},
+		}
 	}
 	b.report.table(fmt.Sprintf("Volumes: pods of `true`, Indexed Job of %d (median of %d rounds in turns, min-max)", b.pods, b.rounds),
 		"parallel", "volume", "pods/s", "of none", "CPU ms a pod", "of the daemon")

@@ -16,10 +16,13 @@ import (
 	manifests "k8s.io/kubernetes/test/e2e/testing-manifests"
 	"k8s.io/kubernetes/test/fixtures"
 
-	// The specs: those of nodes, and with the first two packages those that several suites share.
+	// The specs: those of Jobs, of the API server, of scheduling and of nodes, and with "common" those that several suites share.
+	_ "k8s.io/kubernetes/test/e2e/apimachinery"
+	_ "k8s.io/kubernetes/test/e2e/apps"
 	_ "k8s.io/kubernetes/test/e2e/common/node"
 	_ "k8s.io/kubernetes/test/e2e/common/storage"
 	_ "k8s.io/kubernetes/test/e2e/node"
+	_ "k8s.io/kubernetes/test/e2e/scheduling"
 	_ "k8s.io/kubernetes/test/e2e/storage"
 
 	// What the framework needs to know and to say.

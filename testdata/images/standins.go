@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -78,6 +79,11 @@ func perlModules(perl string) ([]string, error) {
 
 // Python stands in for docker.io/library/python: Debian's python3 with its library, bash and busybox.
 func Python(names ...string) (Image, error) {
+	return PythonWith(nil, nil, or(names, "docker.io/library/python:latest")...)
+}
+
+// PythonWith is Python with Debian's packages of what those modules import, and with files that they need.
+func PythonWith(modules, files []string, names ...string) (Image, error) {
 	t := merged()
 	python, err := find("python3", "python3")
 	if err != nil {
@@ -89,8 +95,12 @@ func Python(names ...string) (Image, error) {
 	}
 	library := strings.TrimSpace(string(out))
 	t.Program(python)
-	t.Copy(library, "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "distutils", "pydoc_data",
-		"dist-packages", "config-3.11-x86_64-linux-gnu")
+	without := []string{"test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "pydoc_data", "dist-packages",
+		"config-3.11-x86_64-linux-gnu"}
+	if len(modules) == 0 {
+		without = append(without, "distutils")
+	}
+	t.Copy(library, without...)
 	t.Link("/usr/bin/python", "python3")
 	extensions, err := os.ReadDir(path.Join(library, "lib-dynload"))
 	if err != nil {
@@ -99,9 +109,48 @@ func Python(names ...string) (Image, error) {
 	for _, e := range extensions {
 		t.Libraries(path.Join(library, "lib-dynload", e.Name()))
 	}
+	if len(modules) > 0 {
+		imported, err := pythonPackages(python, modules)
+		if err != nil {
+			return Image{}, err
+		}
+		for _, name := range imported {
+			t.Copy(name)
+			if strings.HasSuffix(name, ".so") {
+				t.Libraries(name)
+			}
+			about, err := filepath.Glob(name + "-*.*-info")
+			if err != nil {
+				return Image{}, err
+			}
+			for _, dir := range about { // by which programs find themselves
+				t.Copy(dir)
+			}
+		}
+	}
+	for _, name := range files {
+		t.Copy(name)
+	}
 	t.Program("/bin/bash")
 	t.Busybox("/usr/bin")
-	return New(t, v1.Config{Env: []string{searchPath}, Cmd: []string{"python3"}}, or(names, "docker.io/library/python:latest")...)
+	return New(t, v1.Config{Env: []string{searchPath}, Cmd: []string{"python3"}}, names...)
+}
+
+// pythonPackages asks python where the packages are that modules import, and the native libraries in them.
+func pythonPackages(python string, modules []string) ([]string, error) {
+	const script = `import importlib, os, sys
+for name in sys.argv[1:]: importlib.import_module(name)
+files = {m.__file__ for m in list(sys.modules.values()) if "/dist-packages/" in (getattr(m, "__file__", None) or "")}
+tops = {f.partition("/dist-packages/")[0] + "/dist-packages/" + f.partition("/dist-packages/")[2].split("/")[0] for f in files}
+print("\n".join(sorted(tops | {f for f in files if f.endswith(".so")})))`
+	cmd := exec.Command(python, append([]string{"-c", script}, modules...)...)
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list what %q import: %w: %s", modules, err, &complaints)
+	}
+	return strings.Fields(string(out)), nil
 }
 
 // Bash stands in for docker.io/library/bash: this machine's bash and busybox.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 // row is what was measured after a part of the pods.
@@ -49,14 +49,14 @@ func (m *meter) skip() {
 }
 
 func (m *meter) counters(ctx context.Context) (c counters, metrics map[string]float64, err error) {
-	text, err := m.daemon.get(ctx, "/metrics")
+	text, err := m.daemon.Get(ctx, "/metrics")
 	if err != nil {
 		return c, nil, err
 	}
 	metrics = readMetrics(string(text))
 	c.pods = metrics["job_controller_job_pods_creation_total"]
-	c.daemon, _ = cpuTime(m.daemon.pid())
-	for _, pid := range m.daemon.shards() {
+	c.daemon, _ = cpuTime(m.daemon.PID())
+	for _, pid := range m.daemon.Shards() {
 		own, children := cpuTime(pid)
 		c.shards += own
 		c.container += children
@@ -84,10 +84,10 @@ func (m *meter) read(ctx context.Context, took time.Duration) (row, error) {
 		v[logged] = (now.logBytes - before.logBytes) / pods
 	}
 	// The garbage of the row would be measured with the rest. What collecting it costs is left out by skip.
-	if _, err := d.get(ctx, "/debug/pprof/heap?gc=1"); err != nil {
+	if _, err := d.Get(ctx, "/debug/pprof/heap?gc=1"); err != nil {
 		return row{}, err
 	}
-	text, err := d.get(ctx, "/metrics")
+	text, err := d.Get(ctx, "/metrics")
 	if err != nil {
 		return row{}, err
 	}
@@ -99,28 +99,28 @@ func (m *meter) read(ctx context.Context, took time.Duration) (row, error) {
 	v[databaseHistory] = mega(metrics["jobd_store_history_bytes"])
 	v[connections] = metrics["jobd_api_connections"]
 
-	daemonHas, pids := processHas(d.pid()), map[int]bool{d.pid(): true}
+	daemonHas, pids := processHas(d.PID()), map[int]bool{d.PID(): true}
 	v[daemonMemory], v[daemonFiles] = daemonHas.anon, daemonHas.files
 	v[daemonThreads], v[daemonMaps] = daemonHas.threads, daemonHas.maps
-	v[mounts] = float64(linesWith(d.pid(), "mountinfo", d.root, d.state))
-	v[namespaces] = countFiles(layout.State(d.state).Network()) + countFiles(layout.State(d.state).PreparedNetworks())
-	for _, pid := range d.shards() {
+	v[mounts] = float64(linesWith(d.PID(), "mountinfo", d.Root, d.State))
+	v[namespaces] = countFiles(layout.State(d.State).Network()) + countFiles(layout.State(d.State).PreparedNetworks())
+	for _, pid := range d.Shards() {
 		pids[pid] = true
 		has := processHas(pid)
 		v[shardsMemory] += has.anon
 		v[shardsFiles] += has.files
 		v[shardsThreads] += has.threads
 		v[shardsMaps] += has.maps
-		v[shardsMounts] += float64(linesWith(pid, "mountinfo", d.root, d.state))
+		v[shardsMounts] += float64(linesWith(pid, "mountinfo", d.Root, d.State))
 	}
 	v[shards] = float64(len(pids) - 1)
 
-	snapshots := filepath.Join(layout.Root(d.root).Containerd(), "io.containerd.snapshotter.v1.overlayfs")
+	snapshots := filepath.Join(layout.Root(d.Root).Containerd(), "io.containerd.snapshotter.v1.overlayfs")
 	v[layerFiles] = countFiles(filepath.Join(snapshots, "containers"))
-	v[rootFiles], v[logsSize] = countFiles(d.root)-v[layerFiles], megabytesBelow(layout.Root(d.root).Logs())
-	v[stateFiles] = countFiles(d.state)
+	v[rootFiles], v[logsSize] = countFiles(d.Root)-v[layerFiles], megabytesBelow(layout.Root(d.Root).Logs())
+	v[stateFiles] = countFiles(d.State)
 	var disk unix.Statfs_t
-	if err := unix.Statfs(d.root, &disk); err != nil {
+	if err := unix.Statfs(d.Root, &disk); err != nil {
 		return row{}, err
 	}
 	v[unnamed] = float64(disk.Files-disk.Ffree) - v[rootFiles] - v[layerFiles]
@@ -328,7 +328,7 @@ func (d *daemon) nftables() (float64, error) {
 func (d *daemon) loops() (n int) {
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, path := range files {
-		if file, _ := os.ReadFile(path); bytes.HasPrefix(file, []byte(d.root)) {
+		if file, _ := os.ReadFile(path); bytes.HasPrefix(file, []byte(d.Root)) {
 			n++
 		}
 	}

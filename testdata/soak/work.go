@@ -18,11 +18,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/testdata/rig"
 )
 
 const (
-	busybox = "docker.io/library/busybox:1.36"
-	shared  = "shared" // the ConfigMap and the Secret that pods mount
+	shared = "shared" // the ConfigMap and the Secret that pods mount
+	// patience is how long to wait for what must happen.
+	patience = 10 * time.Minute
 )
 
 // kinds are the Jobs that people have, and how many of each come in turn: 100 pods in all.
@@ -168,7 +170,7 @@ func job(name string, n, parallel int, command ...string) *batchv1.Job {
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				RestartPolicy:                 corev1.RestartPolicyNever,
 				TerminationGracePeriodSeconds: ptr.To(int64(0)),
-				Containers:                    []corev1.Container{{Name: "c", Image: busybox, Command: command}},
+				Containers:                    []corev1.Container{{Name: "c", Image: rig.BusyboxName, Command: command}},
 			}},
 		},
 	}
@@ -244,7 +246,7 @@ func (w *work) mounting(ctx context.Context, name string) error {
 	}
 	spec.Containers[0].VolumeMounts = mounts
 	spec.InitContainers = []corev1.Container{{
-		Name: "first", Image: busybox, VolumeMounts: mounts,
+		Name: "first", Image: rig.BusyboxName, VolumeMounts: mounts,
 		Command: []string{"sh", "-c", "echo note | tee /scratch/note /memory/note"},
 	}}
 	spec.Volumes = []corev1.Volume{
@@ -340,7 +342,7 @@ func (w *work) visiting(ctx context.Context, name string) error {
 	if err := namespaces.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return w.daemon.until(ctx, "namespace "+name+" is gone", func() error {
+	return w.daemon.Until(ctx, "namespace "+name+" is gone", 20*time.Millisecond, func() error {
 		_, err := namespaces.Get(ctx, name, metav1.GetOptions{})
 		return gone(err)
 	})
@@ -355,7 +357,7 @@ func (w *work) entered(ctx context.Context, name string) error {
 	if _, err := w.watch(ctx, "default", j, ready(1)); err != nil {
 		return err
 	}
-	out, err := w.daemon.jobctl(ctx, nil, "exec", "job/"+name, "--", "echo", "inside")
+	out, err := w.daemon.Jobctl(ctx, nil, "exec", "job/"+name, "--", "echo", "inside")
 	if err != nil {
 		return err
 	}
@@ -374,7 +376,7 @@ func (w *work) restarting(ctx context.Context, name string) error {
 	spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	spec.Containers[0].VolumeMounts = scratch
 	spec.InitContainers = []corev1.Container{{
-		Name: "beside", Image: busybox, Command: []string{"sleep", "3600"},
+		Name: "beside", Image: rig.BusyboxName, Command: []string{"sleep", "3600"},
 		RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
 	}}
 	spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
@@ -439,7 +441,7 @@ func (w *work) storing(ctx context.Context, name string) error {
 	if err := claims.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return w.daemon.until(ctx, "claim "+name+" is gone", func() error {
+	return w.daemon.Until(ctx, "claim "+name+" is gone", 20*time.Millisecond, func() error {
 		_, err := claims.Get(ctx, name, metav1.GetOptions{})
 		return gone(err)
 	})
@@ -514,7 +516,7 @@ func (w *work) remove(ctx context.Context, name string, how metav1.DeletionPropa
 	if err := jobs.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}); err != nil {
 		return err
 	}
-	return w.daemon.until(ctx, name+" is gone", func() error {
+	return w.daemon.Until(ctx, name+" is gone", 20*time.Millisecond, func() error {
 		if _, err := jobs.Get(ctx, name, metav1.GetOptions{}); gone(err) != nil {
 			return gone(err)
 		}
@@ -546,7 +548,7 @@ func (w *work) deleteAll(ctx context.Context) error {
 	if err := w.daemon.BatchV1().CronJobs("default").DeleteCollection(ctx, how, metav1.ListOptions{}); err != nil {
 		return err
 	}
-	return w.daemon.until(ctx, "no Jobs and pods are left", func() error {
+	return w.daemon.Until(ctx, "no Jobs and pods are left", 20*time.Millisecond, func() error {
 		if err := w.daemon.BatchV1().Jobs("default").DeleteCollection(ctx, how, metav1.ListOptions{}); err != nil {
 			return err
 		}

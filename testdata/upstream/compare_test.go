@@ -197,7 +197,7 @@ func TestMutants(t *testing.T) {
 	c.report()
 	for _, d := range differences {
 		if d.seen == 0 {
-			t.Errorf("does not show any more: %s", d.why)
+			t.Errorf("does not show any more: %s: %s %s %s", d.why, d.kinds, d.field, d.message)
 		}
 	}
 }
@@ -339,7 +339,10 @@ func (r *reporter) Report(result gocmp.Result) {
 }
 
 func (c *comparison) add(s sample, side string, p problem, ours, theirs answer) {
-	c.note(s, finding{Side: side, Field: p.Field, Message: p.Message, Refused: refusedBy(ours, theirs)}, fmt.Sprintf("jobd: %v\ncluster: %v", ours.errs, theirs.errs))
+	c.note(
+		s, finding{Side: side, Field: p.Field, Message: p.Message, Refused: refusedBy(ours, theirs)},
+		fmt.Sprintf("jobd: %v\ncluster: %v", ours.errs, theirs.errs),
+	)
 }
 
 // refusedBy returns who refuses an object: whether a difference is one of acceptance, or of words only.

@@ -23,7 +23,10 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
+	_ "k8s.io/kubernetes/pkg/apis/networking/install"
 	_ "k8s.io/kubernetes/pkg/apis/node/install"
+	_ "k8s.io/kubernetes/pkg/apis/policy/install"
+	_ "k8s.io/kubernetes/pkg/apis/rbac/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	"k8s.io/kubernetes/pkg/capabilities"
@@ -32,16 +35,24 @@ import (
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
 	"k8s.io/kubernetes/pkg/registry/core/event"
+	"k8s.io/kubernetes/pkg/registry/core/limitrange"
 	"k8s.io/kubernetes/pkg/registry/core/namespace"
 	"k8s.io/kubernetes/pkg/registry/core/node"
 	"k8s.io/kubernetes/pkg/registry/core/persistentvolume"
 	"k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
+	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
 	"k8s.io/kubernetes/pkg/registry/core/secret"
 	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/networking/networkpolicy"
 	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
+	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrole"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding"
+	"k8s.io/kubernetes/pkg/registry/rbac/role"
+	"k8s.io/kubernetes/pkg/registry/rbac/rolebinding"
 	"k8s.io/kubernetes/pkg/registry/scheduling/podgroup"
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
 	"k8s.io/kubernetes/pkg/registry/scheduling/workload"
@@ -70,19 +81,27 @@ type strategy interface {
 }
 
 var clusterStrategies = map[string]strategy{
+	"ClusterRole":           clusterrole.Strategy,
+	"ClusterRoleBinding":    clusterrolebinding.Strategy,
 	"ConfigMap":             configmap.Strategy,
 	"CronJob":               cronjob.Strategy,
 	"EndpointSlice":         endpointslice.Strategy,
 	"Event":                 event.Strategy,
 	"Job":                   job.Strategy,
 	"Lease":                 lease.Strategy,
+	"LimitRange":            limitrange.Strategy,
 	"Namespace":             namespace.Strategy,
+	"NetworkPolicy":         networkpolicy.Strategy,
 	"Node":                  node.Strategy,
 	"PersistentVolume":      persistentvolume.Strategy,
 	"PersistentVolumeClaim": persistentvolumeclaim.Strategy,
 	"Pod":                   pod.Strategy,
+	"PodDisruptionBudget":   poddisruptionbudget.Strategy,
 	"PodGroup":              podgroup.NewStrategy(),
 	"PriorityClass":         priorityclass.Strategy,
+	"ResourceQuota":         resourcequota.Strategy,
+	"Role":                  role.Strategy,
+	"RoleBinding":           rolebinding.Strategy,
 	"RuntimeClass":          runtimeclass.Strategy,
 	"Secret":                secret.Strategy,
 	"Service":               service.Strategy,
@@ -99,7 +118,9 @@ var clusterStatusStrategies = map[string]rest.RESTUpdateStrategy{
 	"PersistentVolume":      persistentvolume.StatusStrategy,
 	"PersistentVolumeClaim": persistentvolumeclaim.StatusStrategy,
 	"Pod":                   pod.StatusStrategy,
+	"PodDisruptionBudget":   poddisruptionbudget.StatusStrategy,
 	"PodGroup":              podgroup.NewStatusStrategy(podgroup.NewStrategy()),
+	"ResourceQuota":         resourcequota.StatusStrategy,
 }
 
 // own makes the rules of a kind what the registry takes, as api/server does.

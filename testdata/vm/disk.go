@@ -33,8 +33,8 @@ type write struct {
 	old, new []byte
 }
 
-// OpenDisk opens the disk that is kept in a file.
-func OpenDisk(path string) (*Disk, error) {
+// openDisk opens the disk that is kept in a file.
+func openDisk(path string) (*Disk, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err

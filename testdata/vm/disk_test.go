@@ -13,7 +13,7 @@ func TestACutTakesOnlyWhatWasNotFlushed(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 64*sector), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := OpenDisk(path)
+	d, err := openDisk(path)
 	if err != nil {
 		t.Fatal(err)
 	}

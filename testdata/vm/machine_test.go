@@ -50,7 +50,7 @@ func newDisk(t *testing.T) *Disk {
 	if out, err := exec.Command("mke2fs", "-q", "-t", "ext4", path, "4G").CombinedOutput(); err != nil {
 		t.Fatalf("mke2fs: %v\n%s", err, out)
 	}
-	d, err := OpenDisk(path)
+	d, err := openDisk(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,8 @@ func boot(t *testing.T, disk *Disk) *machine {
 	}
 	defer console.Close()
 	// It lacks the features that cost an emulator most and that no test here is about.
-	m.process = exec.Command("qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-la57,-smap,-smep,-pku,-avx,-avx2", "-m", "3072", "-smp", "2",
+	m.process = exec.Command("qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=512", "-cpu",
+		"max,-la57,-smap,-smep,-pku,-avx,-avx2", "-m", "3072", "-smp", "2",
 		"-kernel", filepath.Join(dir, "vmlinuz"), "-initrd", filepath.Join(dir, "initrd"),
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check net.ifnames=0",
 		"-display", "none", "-monitor", "none", "-serial", "stdio",

@@ -73,7 +73,9 @@ type training struct {
 func (m *machine) train() *training {
 	m.t.Helper()
 	ctx := m.t.Context()
-	if _, err := m.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: trainingSpace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := m.CoreV1().Namespaces().Create(
+		ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: trainingSpace}}, metav1.CreateOptions{},
+	); err != nil {
 		m.t.Fatal(err)
 	}
 	jobs := &training{saved: map[string]int{}, begun: map[types.UID]bool{}}

@@ -104,7 +104,10 @@ func (m *machine) right(name string) {
 		Succeeded, Counts int32
 		Pods              int
 	}
-	got := result{end(j).Type, j.Status.CompletedIndexes, ptr.Deref(j.Status.FailedIndexes, ""), j.Status.Succeeded, j.Status.Failed, len(pods[corev1.PodSucceeded])}
+	got := result{
+		end(j).Type, j.Status.CompletedIndexes, ptr.Deref(j.Status.FailedIndexes, ""), j.Status.Succeeded, j.Status.Failed,
+		len(pods[corev1.PodSucceeded]),
+	}
 	want := result{batchv1.JobComplete, "0-5", "", 6, disruptions, 6}
 	if j.Spec.BackoffLimitPerIndex != nil {
 		want = result{batchv1.JobFailed, "0,2,3", "1", 3, 1, 3}

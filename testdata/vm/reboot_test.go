@@ -82,7 +82,9 @@ func (m *machine) rebootsWell() {
 		t.Error("no pod was lost")
 	}
 	for _, name := range names {
-		if err := m.BatchV1().Jobs("default").Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+		if err := m.BatchV1().Jobs("default").Delete(
+			t.Context(), name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)},
+		); err != nil {
 			t.Error(err)
 		}
 	}

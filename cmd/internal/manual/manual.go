@@ -30,7 +30,8 @@ func Command(section string) *cobra.Command {
 	}
 }
 
-// anybodys writes ~ for the home of whoever makes the pages, in the defaults of flags: the pages are the same wherever they are made.
+// anybodys replaces the home directory in the defaults of flags by ~, so that the pages are the same wherever they are
+// made.
 func anybodys(c *cobra.Command, home string) {
 	if home = strings.TrimSuffix(home, "/"); home == "" {
 		return

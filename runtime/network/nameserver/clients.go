@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jobd/jobd/fairshare"
+	"github.com/jobd/jobd/internal/fairshare"
 )
 
 const (
@@ -20,6 +20,10 @@ const (
 // for all. A query waits at most two seconds for its turn: a client asks again after five, and a resolver takes some of
 // these.
 var forwarding = fairshare.Limits{Total: 256, User: 64, QueueAll: 4096, Queue: 512, Wait: 2 * time.Second}
+
+// answering bounds the queries about names of the cluster that are looked up at a time. Most take a few microseconds, and those
+// about a Service with very many endpoints a thousand times that.
+var answering = fairshare.Limits{Total: 8, User: 2, QueueAll: 4096, Queue: 256, Wait: 2 * time.Second}
 
 // shares counts how many of something each client has. The zero value is ready.
 type shares struct {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/jobd/jobd/fairshare"
+	"github.com/jobd/jobd/internal/fairshare"
 )
 
 // from returns a Dialer with a source address of its own.
@@ -166,4 +166,49 @@ func TestClientHasItsShareOfResolvers(t *testing.T) {
 	if reply, _, err := client.Exchange(m, server); err != nil || reply.Rcode != dns.RcodeSuccess {
 		t.Errorf("another client: %v, %v", reply, err)
 	}
+}
+
+// slowNames are names of which one takes as long as the test lets it.
+type slowNames struct {
+	table
+	release chan struct{}
+	most    atomic.Int32
+}
+
+func (n *slowNames) Ports(port, protocol, service string, most int) ([]Port, bool) {
+	n.most.Store(int32(most))
+	<-n.release
+	return n.table.Ports(port, protocol, service, most)
+}
+
+func TestNamesThatAreSlowToFindDoNotKeepOthersWaiting(t *testing.T) {
+	names := &slowNames{table: table{"big.team.svc": {"10.64.0.2"}, "db.default.svc": {"10.64.0.3"}}, release: make(chan struct{})}
+	server := serve(t, Config{Names: names})
+	ask := func(client, name string, kind uint16) error {
+		m := &dns.Msg{}
+		m.SetQuestion(name, kind)
+		c := &dns.Client{Dialer: from("udp", client), Timeout: time.Minute}
+		reply, _, err := c.Exchange(m, server)
+		if err == nil && reply.Rcode != dns.RcodeSuccess {
+			err = fmt.Errorf("code %d", reply.Rcode)
+		}
+		return err
+	}
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() { _ = ask("127.0.0.1", "big.team.svc.cluster.local.", dns.TypeSRV) })
+	}
+	for names.most.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for _, client := range []string{"127.0.0.2", "127.0.0.3"} {
+		if err := ask(client, "db.default.svc.cluster.local.", dns.TypeA); err != nil {
+			t.Errorf("%s: %v", client, err)
+		}
+	}
+	if most := names.most.Load(); most > 100 {
+		t.Errorf("%d records are made for a datagram of 512 bytes", most)
+	}
+	close(names.release)
+	group.Wait()
 }

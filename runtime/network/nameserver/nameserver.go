@@ -19,7 +19,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/jobd/jobd/fairshare"
+	"github.com/jobd/jobd/internal/fairshare"
 )
 
 const (
@@ -40,8 +40,8 @@ type Names interface {
 	Lookup(name string) (addrs []netip.Addr, alias string, found bool)
 	// Ports returns where a port of a Service leads, by the port's name and protocol and the Service's name without the
 	// domain, all in lower case. Without a name and a protocol it returns all its ports, including those without a
-	// name.
-	Ports(port, protocol, service string) (all []Port, found bool)
+	// name. It looks for no more than most of them.
+	Ports(port, protocol, service string, most int) (all []Port, found bool)
 	// Reverse returns the names of an address, without the domain.
 	Reverse(addr netip.Addr) []string
 }
@@ -77,6 +77,7 @@ type Server struct {
 	zone       string // the domain as it appears in messages
 	servers    []*dns.Server
 	forwarding *fairshare.Places
+	answering  *fairshare.Places
 
 	mu       sync.Mutex
 	read     time.Time // modification time of resolv.conf when it was read
@@ -85,7 +86,10 @@ type Server struct {
 
 // Listen binds the ports. Queries are answered once Serve is called.
 func Listen(c Config) (*Server, error) {
-	s := &Server{config: c, zone: dns.Fqdn(c.Domain), forwarding: fairshare.New(cmp.Or(c.forwarding, forwarding))}
+	s := &Server{
+		config: c, zone: dns.Fqdn(c.Domain),
+		forwarding: fairshare.New(cmp.Or(c.forwarding, forwarding)), answering: fairshare.New(answering),
+	}
 	udp, err := net.ListenPacket("udp4", c.Address.String())
 	if err != nil {
 		return nil, fmt.Errorf("name server: %w", err)
@@ -101,11 +105,6 @@ func Listen(c Config) (*Server, error) {
 		{Listener: &fairListener{Listener: tcp, clients: c.Clients}, Handler: handler},
 	}
 	return s, nil
-}
-
-// Addr returns where it listens.
-func (s *Server) Addr() netip.AddrPort {
-	return s.servers[0].PacketConn.LocalAddr().(*net.UDPAddr).AddrPort()
 }
 
 // Serve answers until ctx ends.
@@ -160,22 +159,8 @@ func (s *Server) mayAsk(from net.Addr) bool {
 }
 
 func (s *Server) resolve(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
-	question := query.Question[0]
-	name := strings.ToLower(question.Name)
+	name := strings.ToLower(query.Question[0].Name)
 	overUDP := w.LocalAddr().Network() == "udp"
-	client := clientOf(w.RemoteAddr())
-	var reply *dns.Msg
-	switch {
-	case dns.IsSubDomain(s.zone, name):
-		reply = s.own(client, query, name, overUDP)
-	default:
-		addr, own := s.ownReverse(name)
-		if !own {
-			reply = s.forward(client, query, overUDP)
-			break
-		}
-		reply = s.reverse(query, addr)
-	}
 	size := dns.MaxMsgSize
 	if overUDP {
 		size = dns.MinMsgSize
@@ -183,18 +168,65 @@ func (s *Server) resolve(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 			size = min(max(size, int(opt.UDPSize())), maxDatagram)
 		}
 	}
+	client := clientOf(w.RemoteAddr())
+	addr, reverse := s.ownReverse(name)
+	var reply *dns.Msg
+	if reverse || dns.IsSubDomain(s.zone, name) {
+		reply = s.known(client, query, name, addr, maxRecords(size))
+		if alias := s.aliasIn(reply, query); alias != "" {
+			target := &dns.Msg{}
+			target.SetQuestion(alias, query.Question[0].Qtype)
+			reply.Answer = append(reply.Answer, s.forward(client, target, overUDP).Answer...)
+		}
+	} else {
+		reply = s.forward(client, query, overUDP)
+	}
 	reply.Truncate(size)
 	return reply
 }
 
+// maxRecords is how many records are made for an answer of a size in bytes, of which each takes 16 at least: one more than can be in
+// it, so that it is said to be cut, and not more than there are pods.
+func maxRecords(size int) int { return min(size/16+1, 1024) }
+
+// known answers for a name that is known here, or for an address if that is valid, in a client's turn.
+func (s *Server) known(client netip.Addr, query *dns.Msg, name string, addr netip.Addr, most int) *dns.Msg {
+	release, ok := s.answering.Take(context.Background(), fairshare.Client{Name: client.String()})
+	if !ok {
+		return failure(query)
+	}
+	defer release()
+	if addr.IsValid() {
+		return s.reverse(query, addr)
+	}
+	return s.own(query, name, most)
+}
+
+func failure(query *dns.Msg) *dns.Msg {
+	failed := &dns.Msg{}
+	failed.SetRcode(query, dns.RcodeServerFailure)
+	return failed
+}
+
+// aliasIn returns the name outside of the cluster's domain that an answer has for the name of the query, if more than that was asked for.
+func (s *Server) aliasIn(reply, query *dns.Msg) string {
+	if len(reply.Answer) != 1 || query.Question[0].Qtype == dns.TypeCNAME {
+		return ""
+	}
+	if alias, ok := reply.Answer[0].(*dns.CNAME); ok && !dns.IsSubDomain(s.zone, alias.Target) {
+		return alias.Target
+	}
+	return ""
+}
+
 // own answers for a name of the cluster's domain.
-func (s *Server) own(client netip.Addr, query *dns.Msg, name string, overUDP bool) *dns.Msg {
+func (s *Server) own(query *dns.Msg, name string, most int) *dns.Msg {
 	inside := strings.TrimSuffix(strings.TrimSuffix(name, s.zone), ".")
 	if port, service, ok := portName(inside); ok {
-		return s.ports(query, port, service)
+		return s.ports(query, port, service, most)
 	}
 	if query.Question[0].Qtype == dns.TypeSRV {
-		if all, found := s.config.Names.Ports("", "", inside); found && len(all) > 0 {
+		if all, found := s.config.Names.Ports("", "", inside, most); found && len(all) > 0 {
 			return s.portsAt(query, all)
 		}
 	}
@@ -208,18 +240,13 @@ func (s *Server) own(client netip.Addr, query *dns.Msg, name string, overUDP boo
 	if alias != "" {
 		header.Rrtype = dns.TypeCNAME
 		reply.Answer = append(reply.Answer, &dns.CNAME{Hdr: header, Target: dns.Fqdn(alias)})
-		if question.Qtype != dns.TypeCNAME && !dns.IsSubDomain(s.zone, dns.Fqdn(alias)) {
-			target := &dns.Msg{}
-			target.SetQuestion(dns.Fqdn(alias), question.Qtype)
-			reply.Answer = append(reply.Answer, s.forward(client, target, overUDP).Answer...)
-		}
 		return reply
 	}
 	if question.Qtype == dns.TypeA || question.Qtype == dns.TypeANY {
 		header.Rrtype = dns.TypeA
 		// In another order each time, for clients that take the first one.
 		rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
-		for _, a := range addrs {
+		for _, a := range addrs[:min(len(addrs), most)] {
 			reply.Answer = append(reply.Answer, &dns.A{Hdr: header, A: a.AsSlice()})
 		}
 	}
@@ -262,8 +289,8 @@ func portName(name string) (port [2]string, service string, ok bool) {
 
 // ports answers for a port of a Service (RFC 2782): which pods have it, all with the same weight, and at which
 // addresses.
-func (s *Server) ports(query *dns.Msg, port [2]string, service string) *dns.Msg {
-	all, found := s.config.Names.Ports(port[0], port[1], service)
+func (s *Server) ports(query *dns.Msg, port [2]string, service string, most int) *dns.Msg {
+	all, found := s.config.Names.Ports(port[0], port[1], service, most)
 	switch {
 	case !found:
 		return s.negative(query, dns.RcodeNameError)
@@ -322,11 +349,9 @@ func (s *Server) reverse(query *dns.Msg, addr netip.Addr) *dns.Msg {
 
 // forward asks the resolvers of the host, one after the other.
 func (s *Server) forward(client netip.Addr, query *dns.Msg, overUDP bool) *dns.Msg {
-	failed := &dns.Msg{}
-	failed.SetRcode(query, dns.RcodeServerFailure)
 	release, ok := s.forwarding.Take(context.Background(), fairshare.Client{Name: client.String()})
 	if !ok {
-		return failed
+		return failure(query)
 	}
 	defer release()
 	resolver := &dns.Client{Net: "udp", Timeout: upstreamTimeout, UDPSize: dns.DefaultMsgSize}
@@ -354,7 +379,7 @@ func (s *Server) forward(client netip.Addr, query *dns.Msg, overUDP bool) *dns.M
 	if refused != nil {
 		return refused
 	}
-	return failed
+	return failure(query)
 }
 
 func first(most int, list []string) []string { return list[:min(most, len(list))] }

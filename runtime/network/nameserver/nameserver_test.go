@@ -2,11 +2,13 @@ package nameserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -27,12 +29,12 @@ func (n table) Lookup(name string) (addrs []netip.Addr, alias string, found bool
 	return addrs, alias, ok
 }
 
-func (n table) Ports(port, protocol, service string) (all []Port, found bool) {
+func (n table) Ports(port, protocol, service string, most int) (all []Port, found bool) {
 	addrs, _, found := n.Lookup(service)
 	if (port != "http" || protocol != "tcp") && port+protocol != "" {
 		return nil, false
 	}
-	for i, a := range addrs {
+	for i, a := range addrs[:min(len(addrs), most)] {
 		all = append(all, Port{Target: fmt.Sprintf("pod-%d.%s", i, service), Addr: a, Number: 8080})
 	}
 	return all, found
@@ -54,6 +56,9 @@ func serve(t *testing.T, c Config) string {
 		c.Clients = netip.MustParsePrefix("127.0.0.0/8")
 	}
 	s, err := Listen(c)
+	for errors.Is(err, syscall.EADDRINUSE) { // the port that was free for UDP is somebody's for TCP
+		s, err = Listen(c)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +66,7 @@ func serve(t *testing.T, c Config) string {
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.Serve(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	return s.Addr().String()
+	return s.servers[0].PacketConn.LocalAddr().String()
 }
 
 func query(t *testing.T, network, server, name string, kind uint16) *dns.Msg {
@@ -187,7 +192,10 @@ func TestOtherNamesGoToTheHostsResolvers(t *testing.T) {
 	}
 	// A refusal by one of them is not the end either.
 	refuses := serve(t, Config{Clients: netip.MustParsePrefix("10.64.0.0/20"), Names: table{}})
-	if reply := query(t, "udp", serve(t, Config{Upstream: []string{refuses, upstream.PacketConn.LocalAddr().String()}, Names: table{}}), "example.org.", dns.TypeA); len(answers(reply)) != 1 {
+	if reply := query(
+		t, "udp", serve(t, Config{Upstream: []string{refuses, upstream.PacketConn.LocalAddr().String()}, Names: table{}}),
+		"example.org.", dns.TypeA,
+	); len(answers(reply)) != 1 {
 		t.Errorf("after a refusal: %v", reply)
 	}
 	if reply := query(t, "udp", serve(t, Config{Upstream: []string{refuses}, Names: table{}}), "example.org.", dns.TypeA); reply.Rcode != dns.RcodeRefused {

@@ -57,6 +57,7 @@ type Message struct {
 	ID         string      `json:"id,omitempty"`
 	Signal     int         `json:"signal,omitempty"`
 	All        bool        `json:"all,omitempty"`
+	Once       bool        `json:"once,omitempty"`
 	Container  *Container  `json:"container,omitempty"`
 	Containers []Container `json:"containers,omitempty"`
 	Exec       *Exec       `json:"exec,omitempty"`

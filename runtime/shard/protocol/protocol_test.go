@@ -15,7 +15,10 @@ import (
 
 func TestFramesComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sent := Message{Op: OpStart, Seq: rapid.Uint64().Draw(t, "seq"), ID: rapid.String().Draw(t, "id"), Signal: rapid.Int().Draw(t, "signal"), Start: &Start{Labels: map[string]string{"a": rapid.String().Draw(t, "label")}}}
+		sent := Message{
+			Op: OpStart, Seq: rapid.Uint64().Draw(t, "seq"), ID: rapid.String().Draw(t, "id"),
+			Signal: rapid.Int().Draw(t, "signal"), Start: &Start{Labels: map[string]string{"a": rapid.String().Draw(t, "label")}},
+		}
 		body := rapid.SliceOf(rapid.Byte()).Draw(t, "body")
 		frame, err := Encode(&sent, body)
 		if err != nil {
@@ -46,13 +49,17 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestErrorsKeepTheirClass(t *testing.T) {
-	for _, class := range []error{errdefs.ErrNotFound, errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition, errdefs.ErrUnavailable, errdefs.ErrNotImplemented, errdefs.ErrUnknown} {
+	for _, class := range []error{
+		errdefs.ErrNotFound, errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition, errdefs.ErrUnavailable,
+		errdefs.ErrNotImplemented, errdefs.ErrUnknown,
+	} {
 		if got := DecodeError(EncodeError(errors.Join(errors.New("words"), class))); !errors.Is(got, class) {
 			t.Errorf("%v became %v", class, got)
 		}
 	}
 	var start *StartError
-	if got := DecodeError(EncodeError(&StartError{ID: "c", Message: "no such command"})); !errors.As(got, &start) || *start != (StartError{"c", "no such command"}) || !errors.Is(got, errdefs.ErrFailedPrecondition) {
+	if got := DecodeError(EncodeError(&StartError{ID: "c", Message: "no such command"})); !errors.As(got, &start) ||
+		*start != (StartError{"c", "no such command"}) || !errors.Is(got, errdefs.ErrFailedPrecondition) {
 		t.Errorf("start error became %v", got)
 	}
 	if got := DecodeError(EncodeError(ErrEnding)); !errors.Is(got, ErrEnding) || !errors.Is(got, errdefs.ErrUnavailable) {

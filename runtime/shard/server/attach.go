@@ -16,10 +16,14 @@ const maxAttached = 32
 // attachment is the shard's side of one attacher.
 type attachment struct {
 	protocol.Attached
+	container *container
 	files     []*os.File // to be sent
 	listeners []*listener
-	ended     chan struct{} // closed when the output was read to its end, or is not going to be
-	leave     func()
+	// ended is closed by end, when the output was read to its end, or is not going to be.
+	ended  chan struct{}
+	end    func()
+	left   chan struct{} // closed when the attacher leaves
+	joined []func()      // undone then
 }
 
 func (c *container) attach(a protocol.Attach) (_ *attachment, err error) {
@@ -30,19 +34,8 @@ func (c *container) attach(a protocol.Attach) (_ *attachment, err error) {
 	state, out, in := c.status.State, c.output, c.stdin
 	c.mu.Unlock()
 
-	left := make(chan struct{})
-	x := &attachment{ended: make(chan struct{})}
-	end := sync.OnceFunc(func() { close(x.ended) })
-	var joined []func()
-	x.leave = func() {
-		close(left)
-		for _, leave := range joined {
-			leave()
-		}
-		c.mu.Lock()
-		c.attached--
-		c.mu.Unlock()
-	}
+	x := &attachment{container: c, ended: make(chan struct{}), left: make(chan struct{})}
+	x.end = sync.OnceFunc(func() { close(x.ended) })
 	defer func() {
 		if err != nil {
 			protocol.CloseAll(x.files)
@@ -51,28 +44,52 @@ func (c *container) attach(a protocol.Attach) (_ *attachment, err error) {
 	}()
 	switch {
 	case state != protocol.Running:
-		return nil, fmt.Errorf("it does not run: %w", errdefs.ErrNotFound)
+		err = fmt.Errorf("it does not run: %w", errdefs.ErrNotFound)
 	case out == nil:
-		return nil, fmt.Errorf("its terminal has died with an earlier shard: %w", errdefs.ErrFailedPrecondition)
+		err = fmt.Errorf("its terminal has died with an earlier shard: %w", errdefs.ErrFailedPrecondition)
 	case c.record.Terminal:
-		x.Terminal, x.Stdin = true, a.Stdin && c.record.Stdin
-		terminal, err := out.terminal()
-		if err != nil {
-			return nil, fmt.Errorf("terminal: %w", err)
-		}
-		x.files = append(x.files, terminal)
+		err = x.takeTerminal(out, a.Stdin)
 	case a.Stdin && in != nil:
-		f, err := in.open()
-		if err != nil {
-			return nil, fmt.Errorf("stdin: %w", err)
-		}
-		if f != nil {
-			x.Stdin, x.StdinOnce = true, c.record.StdinOnce
-			x.files = append(x.files, f)
-		}
+		err = x.takeStdin(in)
 	}
+	if err != nil {
+		return nil, err
+	}
+	if err := x.listen(out, a); err != nil {
+		return nil, err
+	}
+	go x.watch(out)
+	return x, nil
+}
+
+// takeTerminal lets the attacher read and, if asked for, write the container's terminal.
+func (x *attachment) takeTerminal(out *output, stdin bool) error {
+	x.Terminal, x.Stdin = true, stdin && x.container.record.Stdin
+	terminal, err := out.terminal()
+	if err != nil {
+		return fmt.Errorf("terminal: %w", err)
+	}
+	x.files = append(x.files, terminal)
+	return nil
+}
+
+// takeStdin lets the attacher write the container's stdin, unless that was closed.
+func (x *attachment) takeStdin(in *stdin) error {
+	f, err := in.open()
+	if err != nil {
+		return fmt.Errorf("stdin: %w", err)
+	}
+	if f != nil {
+		x.Stdin, x.StdinOnce = true, x.container.record.StdinOnce
+		x.files = append(x.files, f)
+	}
+	return nil
+}
+
+// listen lets the attacher read the streams that it asks for. A terminal has one only.
+func (x *attachment) listen(out *output, a protocol.Attach) error {
 	patience := listenerPatience
-	if a.Stdin && c.record.Stdin {
+	if a.Stdin && x.container.record.Stdin {
 		patience = 0 // the two talk to each other
 	}
 	x.Stdout, x.Stderr = a.Stdout, a.Stderr && !x.Terminal
@@ -82,32 +99,45 @@ func (c *container) attach(a protocol.Attach) (_ *attachment, err error) {
 		}
 		r, w, err := pipe()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		x.files = append(x.files, r)
-		l := newListener(w, patience, end)
+		l := newListener(w, patience, x.end)
 		if !out.broadcasters[i].add(l) {
 			w.Close() // the container has closed this stream; it may still read, and write to the other one
 			continue
 		}
 		x.listeners = append(x.listeners, l)
-		joined = append(joined, func() { out.broadcasters[i].remove(l) })
+		x.joined = append(x.joined, func() { out.broadcasters[i].remove(l) })
 	}
-	go func() {
-		defer end()
-		for _, l := range x.listeners {
-			select {
-			case <-l.done:
-			case <-left:
-				return
-			}
-		}
+	return nil
+}
+
+// watch ends the attachment when all of the output was read, or the attacher has left.
+func (x *attachment) watch(out *output) {
+	defer x.end()
+	for _, l := range x.listeners {
 		select {
-		case <-out.drained:
-		case <-left:
+		case <-l.done:
+		case <-x.left:
+			return
 		}
-	}()
-	return x, nil
+	}
+	select {
+	case <-out.drained:
+	case <-x.left:
+	}
+}
+
+// leave gives up what the attacher has got of the container.
+func (x *attachment) leave() {
+	close(x.left)
+	for _, leave := range x.joined {
+		leave()
+	}
+	x.container.mu.Lock()
+	defer x.container.mu.Unlock()
+	x.container.attached--
 }
 
 // admit counts another attacher, unless there are too many.

@@ -161,7 +161,10 @@ func TestStdinThatEndsOnce(t *testing.T) {
 
 func TestTerminal(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, b *bed) {
-		b.talk("c", true, false, "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && echo ready; read x; echo got $x >&2; read y; stty size 2>/dev/null || busybox stty size; exit 4")
+		b.talk(
+			"c", true, false, "sh", "-c",
+			"test -t 0 && test -t 1 && test -t 2 && echo ready; read x; echo got $x >&2; read y; stty size 2>/dev/null || busybox stty size; exit 4",
+		)
 		b.waitForLog("c", "stdout F ready\r")
 		one := b.attach("c")
 		if one.Stderr != nil || !one.Attached.Terminal {
@@ -179,7 +182,8 @@ func TestTerminal(t *testing.T) {
 		if end := b.exit("c"); end.ExitCode != 4 {
 			t.Errorf("ended as %+v", end)
 		}
-		if got := strings.Join(b.log("c"), "\n"); !strings.Contains(got, "stdout F ready\r") || !strings.Contains(got, "stdout F got word\r") || strings.Contains(got, "stderr") {
+		if got := strings.Join(b.log("c"), "\n"); !strings.Contains(got, "stdout F ready\r") ||
+			!strings.Contains(got, "stdout F got word\r") || strings.Contains(got, "stderr") {
 			t.Errorf("log is %q", got)
 		}
 	})

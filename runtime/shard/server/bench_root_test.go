@@ -106,7 +106,10 @@ func benchmarkShards(b *testing.B, runtime string, shards, parallel int) {
 		spec.Root.Readonly = true
 		encoded, err := json.Marshal(spec)
 		must(b, err)
-		requests[i] = protocol.Start{ID: id, Spec: encoded, Runtime: bed.runtime, LogPath: bed.logPath("all"), Rootfs: []protocol.Mount{{Type: "bind", Source: bed.image, Options: []string{"rbind"}}}}
+		requests[i] = protocol.Start{
+			ID: id, Spec: encoded, Runtime: bed.runtime, LogPath: bed.logPath("all"),
+			Rootfs: []protocol.Mount{{Type: "bind", Source: bed.image, Options: []string{"rbind"}}},
+		}
 	}
 	var next atomic.Int64
 	var workers sync.WaitGroup

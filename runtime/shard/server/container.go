@@ -18,12 +18,12 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 	"github.com/jobd/jobd/runtime/untrusted"
-	"github.com/jobd/jobd/smallfile"
 )
 
 // host is what all containers of a shard share.
@@ -64,6 +64,7 @@ type container struct {
 	output    *output // once it has been started; nil of a terminal that is gone
 	stdin     *stdin  // the same; nil without one
 	attached  int     // how many are attached
+	warned    bool    // signalOnce has sent a signal
 	outliving int     // how many processes exec has started that outlive whoever wanted them
 }
 
@@ -221,7 +222,7 @@ func (c *container) makeBundle(config []byte) error {
 			return fmt.Errorf("bundle: %w", err)
 		}
 	}
-	if err := smallfile.Write(filepath.Join(c.dir, configFile), config, 0o600); err != nil {
+	if err := files.Write(filepath.Join(c.dir, configFile), config, 0o600); err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}
 	return makeFIFOs(c.dir, c.fifos(), c.record.Users)
@@ -332,9 +333,6 @@ func (c *container) openEnds() (files [3]*os.File, in *stdin, err error) {
 
 // null opens what the container gets in the place of a stream that it does not have.
 func (c *container) null() (*os.File, error) {
-	if c.record.Users == nil {
-		return hostNull()
-	}
 	n, err := c.host.nulls()
 	if err != nil {
 		return nil, err
@@ -344,7 +342,7 @@ func (c *container) null() (*os.File, error) {
 
 // readPID reads the process ID that an OCI runtime wrote.
 func readPID(path string) (int, error) {
-	content, err := smallfile.Read(path)
+	content, err := files.Read(path)
 	if err != nil {
 		return 0, err
 	}
@@ -367,7 +365,7 @@ func (c *container) end(end protocol.Container, out *output) {
 	// The first process is the container: what it leaves in a shared PID namespace is killed, which closes its ends of
 	// the output.
 	c.host.cgroups.Kill(c.record.Cgroup)
-	c.account(&end)
+	c.noteUsage(&end)
 	if err := out.drain(); err != nil {
 		end.LogError = err.Error()
 		c.host.logger.Error("cannot write the whole log", "container", c.record.ID, "error", err)
@@ -383,8 +381,8 @@ func (c *container) end(end protocol.Container, out *output) {
 	c.clean()
 }
 
-// account notes what the container has used, while its control group still exists.
-func (c *container) account(end *protocol.Container) {
+// noteUsage notes what the container has used, while its control group still exists.
+func (c *container) noteUsage(end *protocol.Container) {
 	end.CPUTime, end.PeakMemory = c.host.cgroups.Used(c.record.Cgroup)
 }
 
@@ -480,6 +478,25 @@ func (c *container) signal(sig unix.Signal, all bool) error {
 		return fmt.Errorf("signal container %s: %w", c.record.ID, err)
 	}
 	return nil
+}
+
+// signalOnce sends a signal to the first process unless it has done so before. It is this shard that knows, since the container
+// outlives every daemon, and not the shard.
+func (c *container) signalOnce(sig unix.Signal) error {
+	c.mu.Lock()
+	had := c.warned
+	c.warned = true
+	c.mu.Unlock()
+	if had {
+		return nil
+	}
+	err := c.signal(sig, false)
+	if err != nil {
+		c.mu.Lock()
+		c.warned = false
+		c.mu.Unlock()
+	}
+	return err
 }
 
 // foreignSignal asks an OCI runtime to send a signal: what runs in the container need not be a process of this host.

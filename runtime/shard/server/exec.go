@@ -2,15 +2,8 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -62,9 +55,8 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 	if len(e.Args) == 0 {
 		return nil, fmt.Errorf("exec of nothing in container %s: %w", c.record.ID, errdefs.ErrInvalidArgument)
 	}
-	notRunning := fmt.Errorf("exec in container %s: it does not run: %w", c.record.ID, errdefs.ErrNotFound)
 	if c.current().State != protocol.Running {
-		return nil, notRunning
+		return nil, c.notRunning()
 	}
 	release := func() {}
 	if e.Outlives {
@@ -77,98 +69,16 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 			release()
 		}
 	}()
-	var own *os.File
-	if e.Own {
-		if c.record.ForeignRuntime {
-			return nil, fmt.Errorf("exec in container %s: its OCI runtime %s passes no files on: %w", c.record.ID, c.record.Runtime, errdefs.ErrNotImplemented)
-		}
-		if own, err = sealOwn(); err != nil {
-			return nil, fmt.Errorf("exec in container %s: copy of the shard's program: %w", c.record.ID, err)
-		}
-		defer own.Close()
-		e.Args = append([]string{ownProgram}, e.Args...)
+	call, err := c.prepareExec(e)
+	if err != nil {
+		return nil, err
 	}
-	prefix := filepath.Join(c.dir, "exec-"+strconv.FormatUint(c.host.named.Add(1), 10))
-	process, pids, words := prefix+".json", prefix+".pid", prefix+".log"
-	defer func() {
-		for _, path := range []string{process, pids, words} {
-			if failed := os.Remove(path); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
-				c.host.logger.Warn("cannot remove a file of an exec", "path", path, "error", failed)
-			}
-		}
-	}()
-	if err := c.writeProcess(process, e); err != nil {
-		return nil, fmt.Errorf("exec in container %s: %w", c.record.ID, err)
-	}
-	argv := c.runtime(words, "exec", "--detach", "--process", process, "--pid-file", pids)
-	if own != nil {
-		argv = append(argv, "--preserve-fds", "1")
-	}
+	defer call.close()
+	return call.start(ctx, release)
+}
 
-	var ends [3]*os.File // the process's
-	x := &execution{exited: make(chan int, 1)}
-	defer func() {
-		protocol.CloseAll(ends[:])
-		if err != nil {
-			protocol.CloseAll(x.files)
-		}
-	}()
-	var console *console
-	if e.TTY {
-		if console, err = c.host.listenConsole(); err != nil {
-			return nil, err
-		}
-		defer console.close()
-		argv = append(argv, "--console-socket", console.path) // the process says itself that it has a terminal
-		ends, err = nullFiles(c.null)
-	} else {
-		ends, x.files, err = c.execPipes(e.Stdin, e.Outlives)
-		if e.Outlives {
-			x.kept = 2
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("exec in container %s: %w", c.record.ID, err)
-	}
-
-	expected := c.host.reaper.expect()
-	defer expected.done()
-	status, _, err := c.call(ctx, expected, launch{
-		argv: append(argv, c.record.ID), inPlace: c.record.ForeignRuntime, files: ends, extra: own,
-	})
-	if err != nil {
-		return nil, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
-	}
-	if status != 0 && c.endsWithin(endsBeneath) {
-		return nil, notRunning // what the OCI runtime says about a container that goes away beneath it explains nothing
-	}
-	if status != 0 {
-		message := runtimeWords(words)
-		if message == "" {
-			message = c.runtimeFailure(status)
-		}
-		return nil, &protocol.StartError{ID: c.record.ID, Message: message}
-	}
-	pid, err := readPID(pids)
-	if err != nil {
-		return nil, &protocol.StartError{ID: c.record.ID, Message: "the OCI runtime left no process: " + err.Error()}
-	}
-	x.child = child{c.host.reaper, pid}
-	expected.claim(pid, func(status unix.WaitStatus) {
-		var end protocol.Container
-		fold(&end, status)
-		release()
-		x.exited <- end.ExitCode
-	})
-	if console != nil {
-		terminal, err := console.terminal()
-		if err != nil {
-			_ = x.child.signal(unix.SIGKILL)
-			return nil, fmt.Errorf("exec in container %s: terminal: %w", c.record.ID, err)
-		}
-		x.files = []*os.File{terminal}
-	}
-	return x, nil
+func (c *container) notRunning() error {
+	return fmt.Errorf("exec in container %s: it does not run: %w", c.record.ID, errdefs.ErrNotFound)
 }
 
 // endsBeneath is how long after the failure of an exec the end of the container may become known that was its cause.
@@ -186,78 +96,7 @@ func (c *container) endsWithin(limit time.Duration) bool {
 	}
 }
 
-// writeProcess makes the OCI process of an exec from the container's first one.
-func (c *container) writeProcess(path string, e protocol.Exec) error {
-	content, err := os.ReadFile(filepath.Join(c.dir, configFile))
-	if err != nil {
-		return err
-	}
-	var config struct{ Process map[string]json.RawMessage }
-	if err := json.Unmarshal(content, &config); err != nil {
-		return fmt.Errorf("spec: %w", err)
-	}
-	changes := map[string]any{"args": e.Args, "terminal": e.TTY}
-	if e.TTY {
-		var env []string
-		if err := json.Unmarshal(config.Process["env"], &env); err != nil {
-			return fmt.Errorf("spec: environment: %w", err)
-		}
-		if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "TERM=") }) {
-			changes["env"] = append(env, "TERM=xterm")
-		}
-	}
-	delete(config.Process, "consoleSize")
-	for field, value := range changes {
-		if config.Process[field], err = json.Marshal(value); err != nil {
-			return err
-		}
-	}
-	if content, err = json.Marshal(config.Process); err != nil {
-		return err
-	}
-	return os.WriteFile(path, content, 0o600)
-}
-
-// execPipes makes the streams of a process: its ends, and the daemon's. The shard may keep those of the output.
-func (c *container) execPipes(stdin, kept bool) (ends [3]*os.File, ours []*os.File, err error) {
-	defer func() {
-		if err != nil {
-			protocol.CloseAll(ends[:])
-			protocol.CloseAll(ours)
-		}
-	}()
-	if ends, err = nullFiles(c.null); err != nil {
-		return ends, nil, err
-	}
-	for i := range ends {
-		if i == 0 && !stdin {
-			continue
-		}
-		var p [2]int
-		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-			return ends, ours, os.NewSyscallError("pipe2", err)
-		}
-		its, mine := 1, 0
-		if i == 0 {
-			its, mine = 0, 1
-		}
-		ends[i].Close()
-		ends[i] = os.NewFile(uintptr(p[its]), "exec")
-		if kept && i > 0 { // so that it can be closed while it is read
-			if err := unix.SetNonblock(p[mine], true); err != nil {
-				unix.Close(p[mine])
-				return ends, ours, os.NewSyscallError("fcntl", err)
-			}
-		}
-		ours = append(ours, os.NewFile(uintptr(p[mine]), "exec"))
-		if err := c.record.Users.own(p[its]); err != nil {
-			return ends, ours, err
-		}
-	}
-	return ends, ours, nil
-}
-
-// hostNull opens the host's own /dev/null, for containers in its user namespace.
+// hostNull opens the host's own /dev/null, for what runs on the host only.
 func hostNull() (*os.File, error) {
 	fd, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

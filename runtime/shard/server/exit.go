@@ -89,7 +89,7 @@ func (o *orphan) wait() (unix.WaitStatus, bool) {
 	return unix.WaitStatus(info.Exit_code), err == nil
 }
 
-// tellsExits reports whether this kernel keeps the exit of a process for whoever holds a handle of it: Linux 6.15 and
+// tellsExits reports whether this kernel keeps the exit code of a process for the holders of its pidfd: Linux 6.15 and
 // later.
 func tellsExits() bool {
 	var name unix.Utsname

@@ -82,14 +82,20 @@ func newBed(t testing.TB, runtime string) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{t: t, runtime: path, dir: dir, cgroup: "/jobd-test-" + strings.ToLower(rand.Text()[:8]), image: filepath.Join(dir, "image"), exits: make(chan protocol.Container, 1000)}
+	b := &bed{
+		t: t, runtime: path, dir: dir, cgroup: "/jobd-test-" + strings.ToLower(rand.Text()[:8]),
+		image: filepath.Join(dir, "image"), exits: make(chan protocol.Container, 1000),
+	}
 	for _, d := range []string{"bin", "proc", "dev", "sys", "tmp"} {
 		must(t, os.MkdirAll(filepath.Join(b.image, d), 0o755))
 	}
 	content, err := os.ReadFile(busybox)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(b.image, "bin/busybox"), content, 0o755))
-	for _, name := range []string{"sh", "true", "false", "echo", "sleep", "cat", "kill", "head", "tail", "tr", "dd", "id", "seq", "yes", "setsid", "stty", "grep"} {
+	for _, name := range []string{
+		"sh", "true", "false", "echo", "sleep", "cat", "kill", "head", "tail", "tr", "dd", "id", "seq", "yes", "setsid", "stty",
+		"grep",
+	} {
 		must(t, os.Symlink("busybox", filepath.Join(b.image, "bin", name)))
 	}
 	self, err := os.Executable()
@@ -187,10 +193,16 @@ func (b *bed) spec(id string, args ...string) *specs.Spec {
 		Version: "1.0.2",
 		Root:    &specs.Root{},
 		Process: &specs.Process{Args: args, Cwd: "/", Env: []string{"PATH=/bin"}},
-		Mounts:  []specs.Mount{{Destination: "/proc", Type: "proc", Source: "proc"}, {Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=755"}}},
+		Mounts: []specs.Mount{
+			{Destination: "/proc", Type: "proc", Source: "proc"},
+			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=755"}},
+		},
 		Linux: &specs.Linux{
 			CgroupsPath: b.cgroup + "/" + id,
-			Namespaces:  []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.NetworkNamespace}},
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace},
+				{Type: specs.NetworkNamespace},
+			},
 		},
 	}
 }

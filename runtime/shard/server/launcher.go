@@ -15,10 +15,10 @@ import (
 	"github.com/jobd/jobd/runtime/thread"
 )
 
-// launcher starts OCI runtimes, each in a new mount namespace: a copy of the host's at that moment, with the
-// container's root file system mounted and without what the runtime must not see. Only the runtime holds the
-// namespace, so that nothing has to be unmounted, nothing is left when a shard dies, the cost of a start does not grow
-// with the number of containers, and a disk that is mounted on the host is seen by every container that starts later.
+// launcher starts OCI runtimes, each in a new mount namespace. The namespace is a copy of the host's at that moment, plus
+// the container's root file system, minus what the runtime must not see. Only the runtime holds it. So nothing has to be
+// unmounted, nothing is left behind when a shard dies, and a start costs the same however many containers there are. A disk
+// that is mounted on the host later is seen by every container that starts after that.
 type launcher struct {
 	host    int    // the host's mount namespace
 	hide    string // what the OCI runtime must not see
@@ -32,8 +32,8 @@ type launcher struct {
 	overlays overlays
 }
 
-// launchThread is a thread that launches. It never ends, since the kernel kills each runtime when the thread that started it
-// ends, so that a half-made container does not outlive the shard.
+// launchThread is a thread that launches. It never ends: the kernel kills each runtime when the thread that started it
+// ends, which keeps a half-made container from outliving the shard.
 type launchThread struct {
 	away bool // it could not get back from the last container's namespace
 }

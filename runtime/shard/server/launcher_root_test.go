@@ -11,7 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/pins"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )

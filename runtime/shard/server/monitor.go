@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/smallfile"
+	"github.com/jobd/jobd/internal/files"
 )
 
 // monitorSlack is by how many nanoseconds the Go runtime's monitor may sleep longer than it asks for.
@@ -25,10 +25,10 @@ const slackFile = "timerslack_ns"
 // It returns the slack of the process, 0 if that is not known. A thread may have been started by the monitor, and then has
 // the monitor's slack until it sets another.
 func calmMonitor() int {
-	content, err := smallfile.Read(filepath.Join("/proc/self", slackFile)) // that of the first thread
+	content, err := files.Read(filepath.Join("/proc/self", slackFile)) // that of the first thread
 	own, _ := strconv.Atoi(strings.TrimSpace(string(content)))
 	if monitor := monitorThread(); err == nil && monitor != "" {
-		_ = smallfile.Write(filepath.Join("/proc", monitor, slackFile), []byte(strconv.Itoa(monitorSlack)), 0)
+		_ = files.Write(filepath.Join("/proc", monitor, slackFile), []byte(strconv.Itoa(monitorSlack)), 0)
 	}
 	return own
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/runtime/idmap"
 	"github.com/jobd/jobd/runtime/shard/protocol"
+	"github.com/jobd/jobd/runtime/userns"
 )
 
 // mountFlag is what an option of mount(8) sets or clears.
@@ -75,11 +75,11 @@ func mountAll(mounts []protocol.Mount, root string, own *namespace) error {
 func mountOne(m protocol.Mount, target string, own *namespace) error {
 	flags, data := mountOptions(m)
 	if own != nil && flags&unix.MS_BIND != 0 {
-		o := idmap.Options{Recursive: flags&unix.MS_REC != 0}
+		o := userns.MountOptions{Recursive: flags&unix.MS_REC != 0}
 		if flags&unix.MS_RDONLY != 0 {
 			o.Attributes = unix.MOUNT_ATTR_RDONLY
 		}
-		return idmap.Mount(m.Source, target, own.file, o)
+		return userns.Mount(m.Source, target, own.file, o)
 	}
 	text := strings.Join(data, ",")
 	if own != nil || len(text) >= os.Getpagesize() { // the kernel takes a page
@@ -91,7 +91,7 @@ func mountOne(m protocol.Mount, target string, own *namespace) error {
 		if own != nil {
 			// The layers below get the ids of the namespace; the writable one belongs to its root already. They are mounted
 			// where the overlay is going to be, which hides them.
-			if err := idmap.Mount(dir, target, own.file, idmap.Options{}); err != nil {
+			if err := userns.Mount(dir, target, own.file, userns.MountOptions{}); err != nil {
 				return err
 			}
 			dir = target

@@ -24,9 +24,18 @@ func TestShortenLayers(t *testing.T) {
 		dir, near string
 		short     []string
 	}{
-		"layers of one place":        {[]string{"lowerdir=/s/1/fs:/s/22/fs", "upperdir=/s/3/fs"}, "/s", ".", []string{"lowerdir=1/fs:22/fs", "upperdir=/s/3/fs"}},
-		"one elsewhere":              {[]string{"lowerdir=/o/snapshots/1/fs:/o/snapshots/2/fs:/o/containers/lowest/x"}, "/o", "snapshots", []string{"lowerdir=1/fs:2/fs:../containers/lowest/x"}},
-		"one elsewhere, at first":    {[]string{"lowerdir=/o/containers/lowest/x:/o/snapshots/1/fs:/o/snapshots/2/fs"}, "/o", "snapshots", []string{"lowerdir=../containers/lowest/x:1/fs:2/fs"}},
+		"layers of one place": {
+			[]string{"lowerdir=/s/1/fs:/s/22/fs", "upperdir=/s/3/fs"}, "/s", ".",
+			[]string{"lowerdir=1/fs:22/fs", "upperdir=/s/3/fs"},
+		},
+		"one elsewhere": {
+			[]string{"lowerdir=/o/snapshots/1/fs:/o/snapshots/2/fs:/o/containers/lowest/x"}, "/o", "snapshots",
+			[]string{"lowerdir=1/fs:2/fs:../containers/lowest/x"},
+		},
+		"one elsewhere, at first": {
+			[]string{"lowerdir=/o/containers/lowest/x:/o/snapshots/1/fs:/o/snapshots/2/fs"}, "/o", "snapshots",
+			[]string{"lowerdir=../containers/lowest/x:1/fs:2/fs"},
+		},
 		"layers of different places": {[]string{"lowerdir=/s/1/fs:/t/2/fs"}, "/", ".", []string{"lowerdir=s/1/fs:t/2/fs"}},
 		"names that begin alike":     {[]string{"lowerdir=/snap/1:/snapshot/2"}, "/", ".", []string{"lowerdir=snap/1:snapshot/2"}},
 		"one layer":                  {[]string{"lowerdir=/s/1/fs"}, "/s/1", ".", []string{"lowerdir=fs"}},
@@ -45,7 +54,9 @@ func TestShortenLayers(t *testing.T) {
 			all = append(all, fmt.Sprintf("%s/snapshots/%d/fs", dir, 1000-i))
 		}
 		all = append(all, dir+"/containers/lowest/0123456789abcdef")
-		_, _, short := shortenLayers([]string{"upperdir=" + dir + "/containers/12/fs", "workdir=" + dir + "/containers/12/work", "lowerdir=" + strings.Join(all, ":")})
+		_, _, short := shortenLayers(
+			[]string{"upperdir=" + dir + "/containers/12/fs", "workdir=" + dir + "/containers/12/work", "lowerdir=" + strings.Join(all, ":")},
+		)
 		if n := len(strings.Join(short, ",")); n >= 4096 {
 			t.Errorf("%d layers take %d bytes", layers, n)
 		}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nulls makes files like /dev/null, each a separate one: an OCI runtime makes a container's root the owner of its
-// standard streams, who may then change the file's mode, and he must not be able to change that of the host's own
-// /dev/null.
+// nulls makes files like /dev/null, each a separate one: an OCI runtime makes a container's user the owner of its standard
+// streams, and a container's root may own them already. An owner may change a file's mode, and no pod may change that of the
+// host's own /dev/null, which every program of the machine needs.
 type nulls struct{ dir int } // a file system of its own
 
 func newNulls() (nulls, error) {
@@ -26,8 +26,8 @@ func newNulls() (nulls, error) {
 	return nulls{dir}, os.NewSyscallError("fsmount", err)
 }
 
-// open makes and opens one that belongs to the root of users. Its only name, which nobody else may use meanwhile, is
-// gone when open returns.
+// open makes and opens one that belongs to the root of users, nil: to the host's. Its only name, which nobody else may use
+// meanwhile, is gone when open returns.
 func (n nulls) open(name string, of *users) (_ *os.File, err error) {
 	if err := unix.Mknodat(n.dir, name, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
 		return nil, fmt.Errorf("null device: %w", err)

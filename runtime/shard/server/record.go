@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/jobd/jobd/atomicfile"
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
@@ -37,7 +37,7 @@ func writeRecord(dir, name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
-	if err := atomicfile.Write(filepath.Join(dir, name), content, 0o600); err != nil {
+	if err := files.Replace(filepath.Join(dir, name), content, 0o600); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
 	return nil

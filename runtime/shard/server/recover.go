@@ -100,7 +100,7 @@ func (c *container) lost(out *output, unopened error) {
 	if end.StartedAt.IsZero() {
 		end.StartedAt = end.FinishedAt
 	}
-	c.account(&end)
+	c.noteUsage(&end)
 	err := unopened
 	if err == nil {
 		out.copy(c.host.buffers)

@@ -28,7 +28,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/filelock"
+	"github.com/jobd/jobd/internal/filelock"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
@@ -287,6 +287,9 @@ func (s *Server) do(m *protocol.Message, body []byte, reply *protocol.Message) e
 		c, err := s.find(m.ID)
 		if err != nil {
 			return err
+		}
+		if m.Once {
+			return c.signalOnce(unix.Signal(m.Signal))
 		}
 		return c.signal(unix.Signal(m.Signal), m.All)
 	case protocol.OpCloseStdin:

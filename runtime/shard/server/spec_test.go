@@ -19,15 +19,21 @@ func TestPrepareSpec(t *testing.T) {
 	}{
 		"a complete spec is left alone": {
 			`{"root": {"path":"rootfs","readonly":true},"process":{"oomScoreAdj":5},"linux":{"cgroupsPath":"/jobd/c"}}`,
-			`{"root": {"path":"rootfs","readonly":true},"process":{"oomScoreAdj":5},"linux":{"cgroupsPath":"/jobd/c"}}`, specFacts{SpecFacts: protocol.SpecFacts{Cgroup: "/jobd/c"}},
+			`{"root": {"path":"rootfs","readonly":true},"process":{"oomScoreAdj":5},"linux":{"cgroupsPath":"/jobd/c"}}`, specFacts{
+				SpecFacts: protocol.SpecFacts{Cgroup: "/jobd/c"},
+			},
 		},
 		"the root path is set, what else is there stays": {
 			`{"root":{"path":"/x","readonly":true},"process":{"oomScoreAdj":0,"x":[1]},"linux":{"cgroupsPath":"/jobd/c"},"future":{"y":1}}`,
-			`{"root":{"path":"rootfs","readonly":true},"process":{"oomScoreAdj":0,"x":[1]},"linux":{"cgroupsPath":"/jobd/c"},"future":{"y":1}}`, specFacts{SpecFacts: protocol.SpecFacts{Cgroup: "/jobd/c"}},
+			`{"root":{"path":"rootfs","readonly":true},"process":{"oomScoreAdj":0,"x":[1]},"linux":{"cgroupsPath":"/jobd/c"},"future":{"y":1}}`, specFacts{
+				SpecFacts: protocol.SpecFacts{Cgroup: "/jobd/c"},
+			},
 		},
 		"a missing root and score are made": {
 			`{"process":{},"root":null,"linux":{"cgroupsPath":"/a/../jobd/c"}}`,
-			`{"process":{"oomScoreAdj":0},"root":{"path":"rootfs"},"linux":{"cgroupsPath":"/a/../jobd/c"}}`, specFacts{SpecFacts: protocol.SpecFacts{Cgroup: "/jobd/c"}},
+			`{"process":{"oomScoreAdj":0},"root":{"path":"rootfs"},"linux":{"cgroupsPath":"/a/../jobd/c"}}`, specFacts{
+				SpecFacts: protocol.SpecFacts{Cgroup: "/jobd/c"},
+			},
 		},
 		"what is shared with the host is seen": {
 			`{"root":{"path":"rootfs"},"mounts":[{"source":"/a","destination":"/x","options":["rbind","rshared"]},{"source":"/b","destination":"/dev/y","options":["rbind","rslave"]}],"linux":{"cgroupsPath":"/c"}}`,
@@ -36,7 +42,9 @@ func TestPrepareSpec(t *testing.T) {
 		},
 		"hooks after the stop are seen": {
 			`{"root":{"path":"rootfs"},"hooks":{"poststop":[{"path":"/x"}]},"linux":{"cgroupsPath":"/c"}}`,
-			`{"root":{"path":"rootfs"},"hooks":{"poststop":[{"path":"/x"}]},"linux":{"cgroupsPath":"/c"}}`, specFacts{SpecFacts: protocol.SpecFacts{Cgroup: "/c", PostStop: true}},
+			`{"root":{"path":"rootfs"},"hooks":{"poststop":[{"path":"/x"}]},"linux":{"cgroupsPath":"/c"}}`, specFacts{
+				SpecFacts: protocol.SpecFacts{Cgroup: "/c", PostStop: true},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
-	"github.com/jobd/jobd/runtime/idmap"
+	"github.com/jobd/jobd/runtime/userns"
 )
 
 // users describes the users of a container that is in its pod's own user namespace.
@@ -167,7 +167,7 @@ func setMounts(spec []byte, placed map[int]specs.Mount) ([]byte, error) {
 // mount mounts what the container is to find with its own ids, in the calling thread's mount namespace.
 func (u *users) mount(namespace *os.File) error {
 	for _, m := range u.Mounts {
-		if err := idmap.Mount(m.Source, m.Place, namespace, idmap.Options{Recursive: m.Recursive, Attributes: m.Attributes}); err != nil {
+		if err := userns.Mount(m.Source, m.Place, namespace, userns.MountOptions{Recursive: m.Recursive, Attributes: m.Attributes}); err != nil {
 			return fmt.Errorf("%w (hostUsers: true does without)", err)
 		}
 	}

@@ -1,8 +1,9 @@
 // Package holder makes new user namespaces, and a process that holds them while somebody pins them.
 //
-// Go starts a program without a copy of its own process, but not in a new user namespace. To copy a large process takes
-// milliseconds, and after that it pays for each page that it writes to. So the daemon has a small program do it (By),
-// which does nothing else (Main). A range of ids comes in, a PID goes out, and the process is gone when the call returns.
+// Go starts a program without a copy of its own process, but not in a new user namespace. Copying a large process takes
+// milliseconds, and afterwards every page that it writes to costs a page fault. So the daemon has a small program do it
+// (By), which does nothing else (Main). A range of ids comes in, a PID goes out, and the process is gone when the call
+// returns.
 package holder
 
 import (

@@ -1,0 +1,209 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// AfterAnnotation names the Jobs after which a suspended Job starts, such as "prep,check:any" (ParseAfter). A cluster leaves
+	// the Job suspended.
+	AfterAnnotation = "jobd.dev/after"
+	// ResumedAnnotation is when a Job that was held back was resumed, by jobd or by somebody. From then on it is held back no more:
+	// whoever suspends it means it. Only the server writes it: what clients send is ignored, as for the status.
+	ResumedAnnotation = "jobd.dev/resumed-at"
+
+	// maxNeeds is for how many Jobs another may wait, each of which is looked up.
+	maxNeeds = 32
+	// maxNeedsShown is how long the names of those may be in a table.
+	maxNeedsShown = 40
+)
+
+// When a Need is met.
+const (
+	NeedOK     = "ok"     // the Job has completed
+	NeedAny    = "any"    // it has ended in whatever way
+	NeedFailed = "failed" // it has failed
+)
+
+// Need is a Job of the same namespace for which another waits.
+type Need struct {
+	Name string
+	When string // NeedOK, NeedAny or NeedFailed
+}
+
+// ParseAfter reads an AfterAnnotation: names of Jobs, separated by commas, each followed by a colon and when the need is met, unless
+// that is NeedOK.
+func ParseAfter(text string) ([]Need, error) {
+	var needs []Need
+	for part := range strings.SplitSeq(text, ",") {
+		name, when, given := strings.Cut(strings.TrimSpace(part), ":")
+		if !given {
+			when = NeedOK
+		}
+		switch when {
+		case NeedOK, NeedAny, NeedFailed:
+		default:
+			return nil, fmt.Errorf(`%q is not known: one of %s, %s, %s, as in "prep:any"`, when, NeedOK, NeedAny, NeedFailed)
+		}
+		if bad := utilvalidation.IsDNS1123Subdomain(name); len(bad) > 0 {
+			return nil, fmt.Errorf(`%q is not the name of a Job; names are separated by commas, as in "prep,check:any"`, name)
+		}
+		if slices.ContainsFunc(needs, func(n Need) bool { return n.Name == name }) {
+			return nil, fmt.Errorf("names %s twice", name)
+		}
+		if len(needs) == maxNeeds {
+			return nil, fmt.Errorf("must name at most %d Jobs", maxNeeds)
+		}
+		needs = append(needs, Need{name, when})
+	}
+	return needs, nil
+}
+
+// After returns the Jobs for which a Job waits, or has waited; none if its annotation is missing or not valid.
+func After(annotations map[string]string) []Need {
+	text, ok := annotations[AfterAnnotation]
+	if !ok {
+		return nil
+	}
+	needs, err := ParseAfter(text)
+	if err != nil {
+		return nil
+	}
+	return needs
+}
+
+// AwaitsJobs reports whether a Job is suspended until others have ended, when jobd resumes it.
+func AwaitsJobs(j *batchv1.Job) bool {
+	return ptr.Deref(j.Spec.Suspend, false) && j.Annotations[AfterAnnotation] != "" && j.Annotations[ResumedAnnotation] == "" &&
+		j.DeletionTimestamp == nil && End(&j.Status) == nil &&
+		managedHere(j) && len(After(j.Annotations)) > 0
+}
+
+// Resume resumes a Job that was held back.
+func Resume(j *batchv1.Job, now time.Time) {
+	j.Spec.Suspend = ptr.To(false)
+	j.Generation++
+	metav1.SetMetaDataAnnotation(&j.ObjectMeta, ResumedAnnotation, now.UTC().Format(time.RFC3339))
+}
+
+// keepResumed keeps ResumedAnnotation as it is, and sets it when a client resumes a Job that was held back.
+func keepResumed(job, old *batchv1.Job) {
+	if was, ok := old.Annotations[ResumedAnnotation]; ok {
+		metav1.SetMetaDataAnnotation(&job.ObjectMeta, ResumedAnnotation, was)
+		return
+	}
+	delete(job.Annotations, ResumedAnnotation)
+	if AwaitsJobs(old) && !ptr.Deref(job.Spec.Suspend, false) && job.Annotations[AfterAnnotation] != "" {
+		metav1.SetMetaDataAnnotation(&job.ObjectMeta, ResumedAnnotation, time.Now().UTC().Format(time.RFC3339))
+	}
+}
+
+// validateAfter checks the annotation of a new Job, or of the Jobs of a CronJob. waited says that the Job is not new, and waits no more.
+func validateAfter(annotations map[string]string, spec *batchv1.JobSpec, waited bool, path *field.Path) field.ErrorList {
+	text, ok := annotations[AfterAnnotation]
+	if !ok {
+		return nil
+	}
+	path = path.Key(AfterAnnotation)
+	if _, err := ParseAfter(text); err != nil {
+		return field.ErrorList{field.Invalid(path, text, err.Error())}
+	}
+	if !waited && !ptr.Deref(spec.Suspend, false) {
+		return field.ErrorList{field.Invalid(path, text, "needs spec.suspend: true, else the Job would start at once; jobd resumes it when the others have ended")}
+	}
+	return nil
+}
+
+// validateAfterUpdate refuses a change that would have no effect, since the Job waits no longer.
+func validateAfterUpdate(job, old *batchv1.Job, path *field.Path) field.ErrorList {
+	text, ok := job.Annotations[AfterAnnotation]
+	if was, had := old.Annotations[AfterAnnotation]; !ok || had && was == text {
+		return nil
+	}
+	if at := old.Annotations[ResumedAnnotation]; at != "" {
+		return field.ErrorList{field.Invalid(path.Key(AfterAnnotation), text, "has no effect any more: the Job was resumed at "+at)}
+	}
+	return validateAfter(job.Annotations, &job.Spec, false, path)
+}
+
+// SuspendsAgain reports whether a change suspends a Job that was held back once.
+func SuspendsAgain(job, old *batchv1.Job) bool {
+	return old.Annotations[ResumedAnnotation] != "" && ptr.Deref(job.Spec.Suspend, false) && !ptr.Deref(old.Spec.Suspend, false) &&
+		job.Annotations[AfterAnnotation] != ""
+}
+
+// resumedWarnings warns whoever suspends a Job again that was held back once.
+func resumedWarnings(job, old *batchv1.Job) []string {
+	if !SuspendsAgain(job, old) || End(&job.Status) != nil {
+		return nil
+	}
+	return []string{"spec.suspend: the Job was resumed at " + old.Annotations[ResumedAnnotation] + ", and is held back by " + AfterAnnotation +
+		" no more: now it stays suspended until somebody resumes it"}
+}
+
+// needsShown is what a table says of a Job that waits for others.
+func needsShown(j *batchv1.Job) string {
+	var names []string
+	for _, n := range After(j.Annotations) {
+		names = append(names, n.Name)
+	}
+	shown := strings.Join(names, ",")
+	if len(shown) > maxNeedsShown {
+		shown = shown[:maxNeedsShown-3] + "..."
+	}
+	return "After:" + shown
+}
+
+// Met reports whether a need is met by how its Job has ended: the type of its final condition, or anything else for a Job that
+// was deleted before.
+func (n Need) Met(end batchv1.JobConditionType) bool {
+	switch n.When {
+	case NeedOK:
+		return end == batchv1.JobComplete
+	case NeedFailed:
+		return end == batchv1.JobFailed
+	}
+	return true
+}
+
+// Words says what a need waits for: "prep to complete".
+func (n Need) Words() string { return n.Name + " to " + n.Verb() }
+
+// Verb says what the Job has to do: "complete".
+func (n Need) Verb() string {
+	return map[string]string{NeedOK: "complete", NeedAny: "end", NeedFailed: "fail"}[n.When]
+}
+
+// errNoNeeds is what FormatAfter returns for a list that names nothing.
+var errNoNeeds = errors.New("names no Job")
+
+// FormatAfter returns an AfterAnnotation of what a command line has named, in parts that may have several each.
+func FormatAfter(parts []string) (string, error) {
+	text := strings.Join(parts, ",")
+	if strings.Trim(text, ", ") == "" {
+		return "", errNoNeeds
+	}
+	needs, err := ParseAfter(text)
+	if err != nil {
+		return "", err
+	}
+	var out []string
+	for _, n := range needs {
+		if n.When == NeedOK {
+			out = append(out, n.Name)
+		} else {
+			out = append(out, n.Name+":"+n.When)
+		}
+	}
+	return strings.Join(out, ","), nil
+}

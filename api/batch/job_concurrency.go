@@ -1,0 +1,39 @@
+package batch
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
+)
+
+// Reasons with which Jobs of a concurrency group end as failed (core.ConcurrencyPolicyAnnotation).
+const (
+	ReasonConcurrencyReplaced  = "ConcurrencyReplaced"
+	ReasonConcurrencyForbidden = "ConcurrencyForbidden"
+)
+
+// Placed reports whether a Job has begun and not ended, so that it has a place in its group if it is in one.
+func Placed(j *batchv1.Job) bool {
+	s := &j.Status
+	return End(s) == nil && managedHere(j) && (s.Active > 0 || ptr.Deref(s.Terminating, 0) > 0 || s.StartTime != nil)
+}
+
+// Unplaced reports whether a Job would begin now, if nothing held it back.
+func Unplaced(j *batchv1.Job) bool {
+	return End(&j.Status) == nil && Ending(&j.Status) == nil && !Placed(j) && !ptr.Deref(j.Spec.Suspend, false) && j.DeletionTimestamp == nil &&
+		managedHere(j)
+}
+
+// managedHere reports whether no other controller manages a Job (JobSpec.ManagedBy).
+func managedHere(j *batchv1.Job) bool {
+	return ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
+}
+
+// groupShown is what a table says of a Job that waits for a place in the group that it names; empty if it does not.
+func groupShown(j *batchv1.Job) string {
+	if c, ok := core.ConcurrencyOf(j.Annotations); ok && Unplaced(j) {
+		return "Group:" + c.Group
+	}
+	return ""
+}

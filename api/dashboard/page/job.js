@@ -1,0 +1,126 @@
+// A Job: its picture, why it is as it is, pods, events, the manifest.
+import {get, post, patch, request, follow, jobPath, podPath} from './api.js';
+import {h, link, ago, between, moment, jobState, badge, table, section, action, reason as told, later, redraw} from './ui.js';
+import {Picture} from './picture.js';
+import {pastJobs} from './places.js';
+
+export function jobPage(main, signal, status, ns, name) {
+  const path = jobPath(ns, name);
+  const head = h('div', {class: 'head', hidden: true}), buttons = h('div', {class: 'row'}), drawing = h('div'), why = h('div'), pods = h('div'),
+    events = h('div'), manifest = h('pre', {class: 'manifest', tabindex: 0});
+  main.replaceChildren(h('div', {class: 'title'}, h('h1', {}, h('span', {class: 'faint'}, ns + '/'), name), buttons), head, drawing,
+    section('Why', why), section('Pods', pods), section('Events', events),
+    h('section', {}, h('details', {}, h('summary', {}, 'Manifest'), manifest)));
+  let job = null, drawn = '';
+
+  const picture = new Picture(drawing, {onSelect: cell => showPods(cell)});
+  signal.addEventListener('abort', () => picture.destroy(), {once: true});
+  let cursor = '', timer = 0, failed = 0;
+  async function draw() {
+    try {
+      const data = await get(path + '/picture' + (cursor ? '?cursor=' + encodeURIComponent(cursor) : ''), signal);
+      if (!data.delta || data.job || data.cells || data.changed) picture.update(data);
+      cursor = data.cursor ?? '';
+      failed = 0;
+    } catch (e) {
+      if (signal.aborted) return;
+      failed++;
+      if (e.code === 403 || e.code === 404) { if (!cursor) { drawing.replaceChildren(h('p', {class: 'faint'}, e.message)); head.hidden = false; } return; }
+    }
+    const {state} = job ? jobState(job) : {};
+    const quiet = state === 'Complete' || state === 'Failed' || document.hidden;
+    timer = setTimeout(draw, Math.min(10000, (quiet ? 5000 : 700) * (1 + failed)));
+  }
+  signal.addEventListener('abort', () => clearTimeout(timer), {once: true});
+  draw();
+
+  // showPods shows beside the picture what has run for a cell.
+  async function showPods(cell) {
+    if (cell < 0) { picture.detail.replaceChildren(); return; }
+    try {
+      const {pods = []} = await get(path + '/picture?cell=' + cell, signal);
+      picture.detail.replaceChildren(table(['Pod', 'Began', 'Took', 'Exit code', 'Reason'], pods.map(a => [
+        h('a', {href: link('pods', ns, a.pod)}, a.pod), a.started ? new Date(a.started * 1000).toLocaleString() : '–',
+        a.started ? between(a.started * 1000 && new Date(a.started * 1000).toISOString(), a.ended ? new Date(a.ended * 1000).toISOString() : '') : '–',
+        a.exitCode ?? '', a.reason ?? '']), `Nothing has run for ${cell} yet.`));
+    } catch (e) { if (!signal.aborted) picture.detail.textContent = e.message; }
+  }
+
+  async function explain() {
+    try {
+      const said = await get(path + '/why', signal);
+      why.replaceChildren(...told(said));
+    } catch (e) { if (!signal.aborted) why.textContent = e.message; }
+  }
+  // Pods: those that run or have failed are what people look for; a Job may have 100,000.
+  async function listPods() {
+    const query = phase => podPath(ns) + '?' + new URLSearchParams({
+      labelSelector: 'batch.kubernetes.io/job-name=' + name, fieldSelector: 'status.phase=' + phase, limit: 25});
+    try {
+      const lists = await Promise.all(['Running', 'Failed', 'Pending', 'Succeeded'].map(p => get(query(p), signal)));
+      const more = lists.some(l => l.metadata.continue);
+      redraw(pods, table(['Pod', 'Phase', 'Index', 'Exit code', 'Created'], lists.flatMap(l => l.items ?? []).map(p => [
+        h('a', {href: link('pods', ns, p.metadata.name)}, p.metadata.name), badge(p.status?.phase ?? ''),
+        p.metadata.labels?.['batch.kubernetes.io/job-completion-index'] ?? '',
+        (p.status?.containerStatuses ?? []).map(s => s.state?.terminated?.exitCode).filter(c => c != null).join(', '),
+        ago(p.metadata.creationTimestamp)]), 'It has no pods.'),
+      more ? h('p', {class: 'faint'}, 'The first 25 of each phase. Choose a cell of the picture for those of an index.') : '');
+    } catch (e) { if (!signal.aborted) pods.textContent = e.message; }
+  }
+
+  async function show(object) {
+    job = object;
+    const {state, reason, message} = jobState(job);
+    head.replaceChildren(badge(state), h('span', {class: 'faint'}, 'created ' + moment(job.metadata.creationTimestamp)),
+      reason ? h('span', {}, reason + (message ? ': ' + message : '')) : '');
+    const clean = structuredClone(job);
+    delete clean.metadata.managedFields;
+    manifest.textContent = JSON.stringify(clean, null, 2);
+    if (drawn === state) return;
+    drawn = state;
+    const of = `Job ${ns}/${name}`, over = state === 'Complete' || state === 'Failed';
+    const suspend = !job.spec.suspend, word = suspend ? 'Suspend' : 'Resume';
+    buttons.replaceChildren(
+      over ? '' : action(word, `${word} ${of}?${suspend ? ' Its pods end, and do not count as failed.' : ''}`,
+        ['patch', 'batch', 'jobs', '', ns, name], () => patch(path, {spec: {suspend}})),
+      state === 'Failed' ? action('Retry', `Rerun what failed of ${of}?`, ['create', 'batch', 'jobs', 'retry', ns, name], () => post(path + '/retry')) : '',
+      action('Delete', `Delete ${of} with its pods and their logs?`, ['delete', 'batch', 'jobs', '', ns, name],
+        () => request(path, {method: 'DELETE', body: {kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background'}})));
+  }
+  // gone shows what the history has of a Job that was deleted.
+  async function gone() {
+    head.replaceChildren(h('p', {}, 'There is no such Job.'));
+    try {
+      const {items = []} = await get(`apis/history.jobd.dev/v1/namespaces/${encodeURIComponent(ns)}/jobs?name=${encodeURIComponent(name)}&limit=20`, signal);
+      if (job || signal.aborted || !items.length) return;
+      head.replaceChildren(badge('Deleted'), h('span', {class: 'faint'}, 'It was deleted; this is what the history has of it. '),
+        h('span', {}, 'Its picture as a file: ', h('code', {}, `jobctl report jobs/${name} -n ${ns}`)));
+      drawing.replaceChildren(pastJobs(items));
+      why.textContent = pods.textContent = '';
+    } catch { /* the role may not read it */ }
+  }
+  let asked = 0;
+  const rest = () => { asked ||= setTimeout(() => { asked = 0; if (!signal.aborted) { explain(); listPods(); } }, 1000); };
+  explain();
+  listPods();
+  follow('apis/batch/v1/namespaces/' + encodeURIComponent(ns) + '/jobs', {fieldSelector: 'metadata.name=' + name}, {
+    reset: () => {}, put: j => { show(j); rest(); }, remove: () => { head.hidden = false; head.replaceChildren(badge('Deleted')); buttons.replaceChildren(); },
+    state: (live, e) => { status(live, e); if (live && !job) { head.hidden = false; gone(); } },
+  }, signal);
+  eventsOf(events, signal, ns, {'involvedObject.kind': 'Job', 'involvedObject.name': name});
+}
+
+// eventsOf follows the events of an object.
+export function eventsOf(element, signal, ns, fields) {
+  const all = new Map();
+  const draw = later(() => {
+    const list = [...all.values()].sort((a, b) => (a.lastTimestamp ?? '') < (b.lastTimestamp ?? '') ? 1 : -1).slice(0, 100);
+    element.replaceChildren(table(['When', 'Reason', 'Message', 'Times'], list.map(e => [
+      ago(e.lastTimestamp ?? e.eventTime ?? e.metadata.creationTimestamp), h('td', {class: e.type === 'Warning' ? 'warns' : ''}, e.reason ?? ''),
+      h('td', {class: 'wide'}, e.message ?? ''), e.count > 1 ? e.count : '']), 'No events.'));
+  });
+  follow(`api/v1/namespaces/${encodeURIComponent(ns)}/events`,
+    {fieldSelector: Object.entries(fields).map(([k, v]) => k + '=' + v).join(',')},
+    {reset: () => all.clear(), put: e => { all.set(e.metadata.uid, e); draw(); }, remove: e => { all.delete(e.metadata.uid); draw(); },
+      state: (live, e) => { if (!live && e?.code) element.textContent = e.message; else draw(); }}, signal);
+}

@@ -1,0 +1,191 @@
+// The overview: what runs and waits, the machine, the CronJobs.
+import {get, post, patch, follow, every, cronPath, jobPath} from './api.js';
+import {namespace, choose, readable, of} from './namespace.js';
+import {h, link, ago, between, bytes, quantity, jobState, badge, table, section, action, later, redraw, moment} from './ui.js';
+
+const shown = 200; // rows; thousands would only slow the page down
+const explained = 30; // Jobs whose reasons are asked for
+const rank = {Running: 0, Waiting: 1, Failing: 2, Completing: 2, Terminating: 3, Suspended: 4, Paused: 4, Failed: 5, Complete: 6};
+
+// brief keeps of a Job what the overview shows.
+function brief(job) {
+  const {metadata: m, spec, status = {}} = job;
+  return {
+    ns: m.namespace, name: m.name, uid: m.uid, created: m.creationTimestamp, start: status.startTime, ...jobState(job),
+    succeeded: status.succeeded ?? 0, failed: status.failed ?? 0, active: status.active ?? 0, completions: spec.completions,
+  };
+}
+
+// chart draws what the machine has used: what the daemon has recorded, a figure a minute, or in the first minutes what the page
+// has seen itself. A point is the most of the figures that it stands for.
+const seen = [];
+let past = null, asked = 0; // asked is when, by this browser's clock
+function chart(title, name, most, words) {
+  const w = 260, height = 48, ns = 'http://www.w3.org/2000/svg', wide = 130;
+  const recorded = past?.at.length > 10, figures = recorded ? past[name] : seen.map(s => s[name]);
+  const per = Math.ceil(figures.length / wide), samples = [];
+  for (let i = figures.length % per; i < figures.length; i += per) samples.push(Math.max(...figures.slice(i, i + per)));
+  const minutes = recorded ? Math.round((past.at.at(-1) - past.at[0]) / 60) + 1 : 0;
+  title += !recorded ? ', since the page was opened' : minutes > 120 ? `, last ${Math.round(minutes / 60)} hours` : `, last ${minutes} minutes`;
+  const svg = document.createElementNS(ns, 'svg');
+  svg.setAttribute('viewBox', `0 0 ${w} ${height}`);
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('aria-hidden', 'true');
+  const points = samples.map((s, i) => `${(w - (samples.length - 1 - i) * 2).toFixed(1)},${(height - 1 - Math.min(1, s / most) * (height - 3)).toFixed(1)}`);
+  if (points.length > 1) {
+    const area = document.createElementNS(ns, 'polygon');
+    area.setAttribute('points', `${points[0].split(',')[0]},${height} ${points.join(' ')} ${w},${height}`);
+    const line = document.createElementNS(ns, 'polyline');
+    line.setAttribute('points', points.join(' '));
+    svg.append(area, line);
+  }
+  return h('figure', {class: 'card'}, h('figcaption', {}, h('span', {class: 'faint'}, title), h('b', {}, words)), svg);
+}
+
+export function overview(main, signal, status) {
+  const jobs = new Map(), crons = new Map(), nextRuns = new Map();
+  let waiting = new Map(), asking = false;
+  const filter = h('input', {type: 'search', id: 'search', placeholder: 'Search Jobs ( / )', 'aria-label': 'Search Jobs'});
+  const cards = h('div', {class: 'cards'}), use = h('div', {class: 'cards'}), rows = h('div'), cronRows = h('div');
+  const where = h('input', {id: 'namespace', value: namespace(), placeholder: 'all namespaces', autocomplete: 'off', spellcheck: 'false'});
+  main.replaceChildren(h('div', {class: 'title'}, h('h1', {}, 'Overview'), h('form', {class: 'row', id: 'where'}, h('label', {}, 'Namespace ', where))),
+    cards, use, section('Jobs', filter, rows), section('CronJobs', cronRows));
+  document.getElementById('where').onsubmit = e => { e.preventDefault(); choose(where.value.trim()); };
+  let done = null;
+  // none says why a table is empty: there is nothing only where the server has said so.
+  const lists = {jobs: 'Loading…', crons: 'Loading…'};
+  const told = (list, empty) => (live, e) => {
+    if (live) lists[list] = empty;
+    else if (e?.code === 403) lists[list] = e.message + '. Name a namespace above that your role is for.';
+  };
+  // elsewhere goes to a namespace that may be read, where not all may be and none was chosen.
+  async function elsewhere() {
+    const own = namespace() ? '' : await readable();
+    if (own && !signal.aborted) choose(own);
+  }
+
+  // found are the Jobs that are looked for, as the table has them.
+  const found = () => {
+    const wanted = filter.value.toLowerCase();
+    return [...jobs.values()].filter(j => !wanted || `${j.ns}/${j.name} ${j.state} ${j.reason ?? ''}`.toLowerCase().includes(wanted))
+      .sort((a, b) => rank[a.state] - rank[b.state] || (a.created < b.created ? 1 : -1));
+  };
+  const draw = later(() => {
+    if (signal.aborted) return;
+    const all = [...jobs.values()];
+    const count = state => all.filter(j => j.state === state).length;
+    const card = (n, title, kind) => h('div', {class: 'card figure ' + kind}, h('b', {}, n), h('span', {class: 'faint'}, title));
+    const known = jobs.size > 0 || lists.jobs.startsWith('There are'), number = state => known ? count(state).toLocaleString() : '–';
+    cards.replaceChildren(card(number('Running'), 'running', 'r'), card(number('Waiting'), 'waiting', 'b'),
+      card(done ? done.complete : '–', 'completed today', 's'), card(done ? done.failed : '–', 'failed today', 'f'));
+    const list = found();
+    redraw(rows, table(['Job', 'State', 'Done', 'Failed', 'Active', 'Time', 'Created', 'Why'], list.slice(0, shown).map(j => [
+      h('a', {href: link('jobs', j.ns, j.name)}, h('span', {class: 'faint'}, j.ns + '/'), j.name), badge(j.state),
+      j.succeeded + (j.completions ? ' of ' + j.completions.toLocaleString() : ''), j.failed || '', j.active || '',
+      between(j.start, j.at), ago(j.created), h('td', {class: 'wide faint'}, waiting.get(j.uid) || j.reason || ''),
+    ]), jobs.size ? 'No Job matches.' : lists.jobs),
+    list.length > shown ? h('p', {class: 'faint'}, `${(list.length - shown).toLocaleString()} more; search to find them.`) : '');
+  });
+  const drawCrons = later(() => {
+    cronRows.replaceChildren(table(['CronJob', 'Schedule', 'Last run', 'Last success', 'Next', ''], [...crons.values()].slice(0, shown).map(c => {
+      const {namespace: ns, name} = c.metadata, path = cronPath(ns, name), suspend = !c.spec.suspend;
+      return [h('span', {}, h('span', {class: 'faint'}, ns + '/'), name), h('code', {}, c.spec.schedule), ago(c.status?.lastScheduleTime),
+        h('span', {}, ago(c.status?.lastSuccessfulTime), ' ', overdue(c) ? badge('Overdue') : ''),
+        c.spec.suspend ? badge('Suspended') : nextRuns.get(c.metadata.uid) ?? '', h('td', {class: 'row'},
+          action('Run now', `Run CronJob ${ns}/${name} now?`, ['create', 'batch', 'jobs', '', ns], () => runNow(c)),
+          action(suspend ? 'Suspend' : 'Resume', `${suspend ? 'Suspend' : 'Resume'} CronJob ${ns}/${name}?`,
+            ['patch', 'batch', 'cronjobs', '', ns, name], () => patch(path, {spec: {suspend}})))];
+    }), lists.crons));
+  });
+  every(60000, drawCrons, signal); // what is overdue becomes so without a change
+  const jobsTold = told('jobs', 'There are no Jobs. Submit one: jobctl submit --image busybox:1.36 -- echo hello'), cronsTold = told('crons', 'There are no CronJobs.');
+  filter.oninput = draw;
+  follow(of('apis/batch/v1', 'jobs'), {}, {
+    reset: () => jobs.clear(), put: j => { jobs.set(j.metadata.uid, brief(j)); draw(); },
+    remove: j => { jobs.delete(j.metadata.uid); draw(); }, state: (live, why) => {
+      status(live, why);
+      jobsTold(live, why);
+      draw();
+      if (live) reasons(); else if (why?.code === 403) elsewhere();
+    },
+  }, signal);
+  follow(of('apis/batch/v1', 'cronjobs'), {}, {
+    reset: () => crons.clear(), put: c => { crons.set(c.metadata.uid, c); drawCrons(); tellNext(c); },
+    remove: c => { crons.delete(c.metadata.uid); drawCrons(); }, state: (live, why) => { cronsTold(live, why); drawCrons(); },
+  }, signal);
+
+  async function tellNext(c) {
+    if (nextRuns.size >= shown) return;
+    try {
+      const {causes = []} = await get(cronPath(c.metadata.namespace, c.metadata.name) + '/why', signal);
+      const next = causes.find(x => x.type === 'Schedule');
+      nextRuns.set(c.metadata.uid, next?.until ? moment(next.until) : next?.message ?? '');
+      drawCrons();
+    } catch { /* without it the page only says less */ }
+  }
+  // Reasons of those who wait or have failed, in the words of "jobctl why": of the first ones of the table. A Job that has failed
+  // keeps its reason.
+  async function reasons() {
+    if (asking) return;
+    asking = true;
+    const now = new Map();
+    for (const j of found().filter(j => ['Waiting', 'Failing', 'Failed'].includes(j.state)).slice(0, explained)) {
+      try {
+        const known = j.state === 'Failed' ? waiting.get(j.uid) : null;
+        now.set(j.uid, known ?? (await get(jobPath(j.ns, j.name) + '/why', signal)).reason ?? '');
+      } catch { /* gone, or not to be read */ }
+    }
+    waiting = now;
+    asking = false;
+    draw();
+  }
+  async function today() {
+    const since = new Date(); since.setHours(0, 0, 0, 0);
+    try {
+      const {items = [], metadata} = await get(of('apis/history.jobd.dev/v1', 'jobs') + '?limit=500&since=' + encodeURIComponent(since.toISOString()), signal);
+      const more = metadata?.continue ? '+' : '';
+      done = {complete: items.filter(j => j.result === 'Complete').length + more, failed: items.filter(j => j.result === 'Failed').length + more};
+      draw();
+    } catch { /* the role may not read it */ }
+  }
+  async function measure() {
+    try {
+      const [{items: [node]}, {items: [used]}] = await Promise.all([get('api/v1/nodes', signal), get('apis/metrics.k8s.io/v1beta1/nodes', signal)]);
+      const cpu = quantity(used.usage.cpu), memory = quantity(used.usage.memory);
+      const cpus = quantity(node.status.capacity.cpu), all = quantity(node.status.capacity.memory);
+      seen.push({cpu: cpu * 1000, memory});
+      if (seen.length > 130) seen.shift();
+      if (Date.now() - asked > 60000) asked = Date.now(), past = await get(`api/v1/nodes/${encodeURIComponent(node.metadata.name)}/usage`, signal).catch(() => null);
+      use.replaceChildren(chart('Processors', 'cpu', cpus * 1000, `${cpu.toFixed(1)} of ${cpus}`),
+        chart('Memory', 'memory', all, `${bytes(memory)} of ${bytes(all)}`));
+    } catch { use.replaceChildren(); }
+  }
+  every(5000, measure, signal);
+  every(10000, reasons, signal);
+  every(15000, today, signal);
+  every(5000, draw, signal);
+}
+
+// overdue reports whether no Job of a CronJob has succeeded within the time that an annotation gives.
+function overdue(c, now = Date.now()) {
+  const text = c.metadata.annotations?.['jobd.dev/expect-success-every'];
+  if (!text) return false;
+  const units = {h: 3600e3, m: 60e3, s: 1e3, ms: 1, us: 1e-3, µs: 1e-3, ns: 1e-6};
+  let time = 0;
+  for (const [, n, unit] of text.matchAll(/([0-9.]+)(h|ms|m|s|us|µs|ns)/g)) time += n * units[unit];
+  return time > 0 && now >= time + Math.max(Date.parse(c.metadata.creationTimestamp), Date.parse(c.status?.lastSuccessfulTime ?? 0));
+}
+
+// runNow starts a Job of a CronJob as "jobctl create job --from" does.
+async function runNow(c) {
+  const {namespace, name, uid} = c.metadata, template = c.spec.jobTemplate;
+  const job = await post(jobPath(namespace), {
+    apiVersion: 'batch/v1', kind: 'Job', spec: template.spec,
+    metadata: {
+      generateName: name.slice(0, 50) + '-manual-', labels: template.metadata?.labels,
+      annotations: {...template.metadata?.annotations, 'cronjob.kubernetes.io/instantiate': 'manual'},
+      ownerReferences: [{apiVersion: 'batch/v1', kind: 'CronJob', name, uid, controller: true}],
+    },
+  });
+  location.hash = link('jobs', namespace, job.metadata.name);
+}

@@ -1,0 +1,143 @@
+// Pieces of pages. What others have written is only ever set as text.
+import {may} from './api.js';
+
+// h makes an element: h('a', {href: '#/', class: 'x', onclick: f}, 'text', child ...).
+export function h(tag, attributes = {}, ...children) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value == null || value === false) continue;
+    if (name.startsWith('on')) e.addEventListener(name.slice(2), value);
+    else e.setAttribute(name, value === true ? '' : value);
+  }
+  e.append(...children.flat().filter(c => c != null && c !== ''));
+  return e;
+}
+
+// link is an address within the page, of parts that may be anything.
+export const link = (...parts) => '#/' + parts.map(encodeURIComponent).join('/');
+
+export function duration(seconds) {
+  const s = Math.max(0, Math.floor(seconds));
+  if (s < 120) return s + ' s';
+  if (s < 7200) return Math.floor(s / 60) + ' min';
+  if (s < 172800) return Math.floor(s / 3600) + ' h';
+  return Math.floor(s / 86400) + ' d';
+}
+
+export const ago = time => time ? duration((Date.now() - Date.parse(time)) / 1000) + ' ago' : '–';
+export const between = (from, to) => from ? duration(((to ? Date.parse(to) : Date.now()) - Date.parse(from)) / 1000) : '–';
+export const moment = time => time ? new Date(time).toLocaleString() : '–';
+
+export function bytes(n) {
+  for (const [unit, size] of [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]]) {
+    if (n >= size) return +(n / size).toPrecision(3) + ' ' + unit;
+  }
+  return n + ' B';
+}
+
+// quantity reads an amount of the API: 500m, 4Gi, 12n.
+export function quantity(text) {
+  const [, number, unit] = /^([0-9.eE+-]+?)([a-zA-Z]*)$/.exec(text ?? '0') ?? [0, 0, ''];
+  const units = {n: 1e-9, u: 1e-6, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40};
+  return Number(number) * (units[unit] ?? 1);
+}
+
+// awaitsJobs says whether a suspended Job is resumed once others have ended, as AwaitsJobs of api/batch does.
+export const awaitsJobs = ({metadata: {annotations = {}}, spec = {}}) => !!annotations['jobd.dev/after'] && !annotations['jobd.dev/resumed-at'] &&
+  (spec.managedBy ?? 'kubernetes.io/job-controller') === 'kubernetes.io/job-controller';
+
+// jobState is a Job's state in a word, as State of api/batch has it (a test in daemon/e2e compares the two), and the reason of
+// its end.
+export function jobState(job) {
+  const {status = {}, spec = {}, metadata} = job;
+  const find = (...types) => (status.conditions ?? []).find(c => types.includes(c.type) && c.status === 'True');
+  const end = find('Complete', 'Failed');
+  if (end) return {state: end.type, reason: end.reason, message: end.message, at: end.lastTransitionTime};
+  if (metadata.deletionTimestamp) return {state: 'Terminating'};
+  const ending = find('FailureTarget') ?? find('SuccessCriteriaMet');
+  if (ending) return {state: ending.type === 'FailureTarget' ? 'Failing' : 'Completing', reason: ending.reason, message: ending.message};
+  if (spec.suspend) return {state: awaitsJobs(job) ? 'Waiting' : 'Suspended'};
+  if ('jobd.dev/paused-at' in (metadata.annotations ?? {})) return {state: 'Paused'};
+  return {state: status.ready > 0 ? 'Running' : 'Waiting'};
+}
+
+export const badge = state => h('span', {class: 'badge is-' + state.toLowerCase().replace(/[^a-z]/g, '')}, state);
+
+export function table(heads, rows, empty) {
+  if (!rows.length) return h('p', {class: 'faint'}, empty);
+  return h('div', {class: 'scroll'}, h('table', {},
+    h('thead', {}, h('tr', {}, heads.map(t => h('th', {scope: 'col'}, t)))),
+    h('tbody', {}, rows.map(cells => h('tr', {}, cells.map(c => c instanceof Node && c.tagName === 'TD' ? c : h('td', {}, c)))))));
+}
+
+export const section = (title, ...children) => h('section', {}, h('h2', {}, title), ...children);
+
+export function say(message) {
+  const said = document.getElementById('said');
+  said.textContent = message;
+  said.hidden = !message;
+  clearTimeout(say.timer);
+  say.timer = setTimeout(() => { said.hidden = true; }, 8000);
+}
+
+// ask asks a question once; the answer is whether to do it.
+export function ask(question, doing) {
+  const dialog = document.getElementById('ask');
+  document.getElementById('question').textContent = question;
+  const yes = document.getElementById('yes'), no = document.getElementById('no');
+  yes.textContent = doing;
+  return new Promise(done => {
+    let answer = false;
+    yes.onclick = () => { answer = true; dialog.close(); };
+    no.onclick = () => dialog.close();
+    dialog.onclose = () => done(answer);
+    dialog.showModal();
+    no.focus();
+  });
+}
+
+// action is a button that the person's role may forbid, which its title then says.
+export function action(label, question, right, run) {
+  const button = h('button', {type: 'button', class: 'action', disabled: true}, label);
+  may(...right).then(why => {
+    button.disabled = !!why;
+    if (why) button.title = why;
+  }, e => { button.title = e.message; });
+  button.onclick = async () => {
+    if (!await ask(question, label)) return;
+    button.disabled = true;
+    try { await run(); say(label + ': done'); } catch (e) { say(label + ': ' + e.message); } finally { button.disabled = false; }
+  };
+  return button;
+}
+
+// reason shows why something is as it is, as "jobctl why" says it.
+export const reason = said => [h('p', {}, h('b', {}, said.object.name + ' '), said.message), causes(said.causes)];
+
+function causes(list) {
+  return h('ul', {class: 'why'}, (list ?? []).map(c => h('li', {},
+    c.object ? h('b', {}, c.object.name + ' ') : '', c.message ?? c.type,
+    c.until ? h('span', {class: 'faint'}, ' until ' + moment(c.until)) : '',
+    c.log?.length ? h('pre', {}, plain(c.log.join('\n'))) : '',
+    c.causes?.length ? causes(c.causes) : '')));
+}
+
+// plain removes what terminals interpret, such as colours, and characters that reorder text.
+export const plain = text => text
+  .replace(/\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])/g, '')
+  .replace(/[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]/g, '');
+
+// later runs f soon, and not more often than people can see.
+export function later(f) {
+  let asked = 0;
+  return () => { asked ||= setTimeout(() => { asked = 0; f(); }, 150); };
+}
+
+// redraw replaces what an element has, and leaves the focus where it was: on the link, or the button of a row, that is
+// there again.
+export function redraw(element, ...children) {
+  const had = document.activeElement, within = element.contains(had) && had !== element;
+  const href = within && had.getAttribute('href');
+  element.replaceChildren(...children);
+  if (href) [...element.querySelectorAll('a')].find(a => a.getAttribute('href') === href)?.focus({preventScroll: true});
+}

@@ -1,0 +1,90 @@
+package indexes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestIndexLists(t *testing.T) {
+	for _, tc := range []struct{ list, want, err string }{
+		{"", "[]", ""},
+		{"1,3-5,7", "[{1 1} {3 5} {7 7}]", ""},
+		{"1-2-3", "", `the fragment "1-2-3" violates the requirement that an index interval can have at most two parts separated by '-'`},
+		{"a", "", `cannot convert string to integer for index: "a"`},
+		{"1,", "", `cannot convert string to integer for index: ""`},
+		{"-1", "", `cannot convert string to integer for index: ""`},
+		{"10", "", `too large index: "10"`},
+		{"3-11", "", `too large index: "11"`},
+		{"99999999999", "", `cannot convert string to integer for index: "99999999999"`},
+		{"2,2", "", "non-increasing order, previous: 2, current: 2"},
+		{"4-3", "", "non-increasing order, previous: 4, current: 3"},
+		{"1-3,2", "", "non-increasing order, previous: 3, current: 2"},
+	} {
+		t.Run(tc.list, func(t *testing.T) {
+			got, err := Parse(tc.list, 10)
+			if err != nil && err.Error() != tc.err || err == nil && tc.err != "" {
+				t.Errorf("%v, want %q", err, tc.err)
+			}
+			if err == nil && fmt.Sprint(got) != tc.want {
+				t.Errorf("%v, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// A list written from any set of indexes is read as that set.
+func TestIndexListsAgreeWithSets(t *testing.T) {
+	set := rapid.SliceOfNDistinct(rapid.Int32Range(0, 40), 0, 30, rapid.ID[int32])
+	write := func(indexes []int32) string {
+		var parts []string
+		for i := 0; i < len(indexes); {
+			j := i
+			for j+1 < len(indexes) && indexes[j+1] == indexes[j]+1 {
+				j++
+			}
+			if j > i {
+				parts = append(parts, fmt.Sprintf("%d-%d", indexes[i], indexes[j]))
+			} else {
+				parts = append(parts, fmt.Sprint(indexes[i]))
+			}
+			i = j + 1
+		}
+		return strings.Join(parts, ",")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := set.Draw(t, "a"), set.Draw(t, "b")
+		slices.Sort(a)
+		slices.Sort(b)
+		x, errA := Parse(write(a), 41)
+		y, errB := Parse(write(b), 41)
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if Count(x) != int64(len(a)) {
+			t.Fatalf("%d indexes of %d", Count(x), len(a))
+		}
+		want, common := int32(0), false
+		for _, i := range a {
+			if slices.Contains(b, i) {
+				want, common = i, true
+				break
+			}
+		}
+		if got, ok := FirstCommon(x, y); ok != common || got != want {
+			t.Fatalf("first common %d %v, want %d %v", got, ok, want, common)
+		}
+	})
+}
+
+func TestEachRun(t *testing.T) {
+	for given, want := range map[string]int{"": 0, "1": 1, "1,3-5": 2, "0-9,11,13-14": 3, "x,3-1,-2,5-": 0} {
+		got := 0
+		if EachRun(given, func(_, _ int32) { got++ }); got != want {
+			t.Errorf("%q: %d runs, not %d", given, got, want)
+		}
+	}
+}

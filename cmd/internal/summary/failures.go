@@ -1,0 +1,86 @@
+package summary
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jobd/jobd/cmd/internal/progress"
+)
+
+const (
+	// namedPods is how many pods are named of those that have failed in one way.
+	namedPods = 3
+	// listedIndexes is how many bytes a list of indexes has at most.
+	listedIndexes = 60
+)
+
+// Failures returns what has failed of a Job that has, by cause, the most frequent first: its indexes, or the pods of a Job
+// without. An index that nothing but its last pod is known of has failed as that did.
+func (r *Report) Failures() (all []progress.Failure) {
+	if r.result() != "failed" {
+		return nil
+	}
+	indexes := map[string][]int{}
+	for _, o := range r.outcomes() {
+		if o.state != progress.Failed {
+			continue
+		}
+		cause := o.cause()
+		i := slices.IndexFunc(all, func(f progress.Failure) bool { return f.Cause == cause })
+		if i < 0 {
+			i = len(all)
+			all = append(all, progress.Failure{Cause: cause})
+		}
+		f := &all[i]
+		f.Count++
+		if o.index != nil {
+			indexes[cause] = append(indexes[cause], *o.index)
+		} else if len(f.Pods) < namedPods {
+			f.Pods = append(f.Pods, o.pod.Name)
+		}
+	}
+	for i := range all {
+		all[i].Indexes = indexList(indexes[all[i].Cause])
+	}
+	slices.SortStableFunc(all, func(a, b progress.Failure) int { return cmp.Compare(b.Count, a.Count) })
+	return all
+}
+
+// cause says in a word or two how it failed. Names and numbers that differ for each pod are not in it.
+func (o *outcome) cause() string {
+	p := o.pod
+	switch {
+	case p != nil && p.State != progress.Succeeded && p.Reason != "" && p.Reason != "Error":
+		return p.Reason
+	case p != nil && p.ExitCode != nil:
+		return fmt.Sprintf("exit code %d", *p.ExitCode)
+	}
+	return cmp.Or(o.kind, "failed")
+}
+
+// indexList writes indexes in ascending order as a status does, "2,5-7", and no more of them than fit a line.
+func indexList(indexes []int) string {
+	var list strings.Builder
+	for i := 0; i < len(indexes); {
+		last := i
+		for last+1 < len(indexes) && indexes[last+1] == indexes[last]+1 {
+			last++
+		}
+		part := fmt.Sprint(indexes[i])
+		if last > i {
+			part += fmt.Sprintf("-%d", indexes[last])
+		}
+		if list.Len()+len(part) > listedIndexes {
+			fmt.Fprintf(&list, " and %d more", len(indexes)-i)
+			break
+		}
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.WriteString(part)
+		i = last + 1
+	}
+	return list.String()
+}

@@ -1,0 +1,394 @@
+// Package terminal draws Jobs for a terminal: the list of them (Overview), and the picture of one in half blocks (Draw). It
+// only makes lines that fit; keys and requests are jobctl's. What others have written is shown without anything that could
+// move the cursor or change the terminal.
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/internal/printable"
+)
+
+// Style says how lines may look.
+type Style struct {
+	Width, Height int
+	// Color: 256 of them. Without, states are letters, and what is chosen has a mark.
+	Color bool
+}
+
+// look is how a state is shown: in 256 colours, of which a succeeded cell has several by its duration, and as a letter.
+type look struct {
+	colors []int
+	letter byte
+	name   string
+}
+
+// looks are close to the colours of Okabe and Ito, which people of all kinds of sight can tell apart.
+var looks = map[byte]look{
+	picture.Waiting:   {[]int{238}, '.', "waiting"},
+	picture.Running:   {[]int{74}, '>', "running"},
+	picture.Succeeded: {[]int{23, 29, 36}, '#', "succeeded"},
+	picture.Failed:    {[]int{166}, 'X', "failed"},
+	picture.BackOff:   {[]int{214}, '!', "to be retried"},
+	picture.Suspended: {[]int{175}, '=', "suspended"},
+	picture.Stopped:   {[]int{245}, '-', "stopped"},
+}
+
+// worst has the states from the one that is shown last, where several share a place, to the one that is shown first.
+var worst = []byte{
+	picture.Succeeded, picture.Waiting, picture.Suspended, picture.Stopped, picture.Running, picture.BackOff, picture.Failed,
+}
+
+func (l look) color(level int) int {
+	return l.colors[min(len(l.colors)-1, max(0, level-1)*len(l.colors)/15)]
+}
+
+func (s Style) paint(color int, text string) string {
+	if !s.Color || text == "" {
+		return text
+	}
+	return fmt.Sprintf("\x1b[38;5;%dm%s\x1b[0m", color, text)
+}
+
+func (s Style) strong(text string) string {
+	if !s.Color {
+		return text
+	}
+	return "\x1b[1m" + text + "\x1b[0m"
+}
+
+// fit makes lines as wide and as many as the terminal is, with the keys in the last one.
+func (s Style) fit(lines []string, keys string) []string {
+	room := max(0, s.Height-1)
+	lines = lines[:min(len(lines), room)]
+	for len(lines) < room {
+		lines = append(lines, "")
+	}
+	lines = append(lines, s.paint(245, keys))
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], max(1, s.Width-1), "…")
+	}
+	return lines
+}
+
+// chosen marks a line.
+func (s Style) chosen(line string, is bool) string {
+	switch {
+	case !is:
+		return "  " + line
+	case s.Color:
+		return s.paint(74, "▌ ") + s.strong(line)
+	}
+	return "> " + line
+}
+
+// overviewKeys are the keys of an overview, as it shows them.
+const overviewKeys = "up/down choose  Enter picture  l logs  d describe  s suspend  x delete  q quit"
+
+// Overview shows Jobs, one in a line: see Sort. why has the reasons of some of them in a few words, by their UIDs.
+func Overview(jobs []batchv1.Job, why map[types.UID]string, selected int, now time.Time, s Style) []string {
+	count := map[string]int{}
+	for i := range jobs {
+		count[batch.State(&jobs[i])]++
+	}
+	title := fmt.Sprintf("%d Jobs", len(jobs))
+	if len(jobs) == 1 {
+		title = "1 Job"
+	}
+	title += fmt.Sprintf(", %d running, %d waiting, %d failed", count[batch.StateRunning], count[batch.StateWaiting], count[batch.StateFailed])
+	lines := []string{s.strong(title), ""}
+	room := max(1, s.Height-4)
+	first := max(0, min(selected-room/2, len(jobs)-room))
+	last := min(len(jobs), first+room)
+	wide := 8
+	for i := first; i < last; i++ {
+		wide = max(wide, min(30, ansi.StringWidth(printable.Line(jobs[i].Name))))
+	}
+	for i := first; i < last; i++ {
+		j := &jobs[i]
+		state := batch.State(j)
+		of := ""
+		if n := ptr.Deref(j.Spec.Completions, 0); n > 0 {
+			of = fmt.Sprintf(" of %d", n)
+		}
+		line := fmt.Sprintf("%-*s ", wide, ansi.Truncate(printable.Line(j.Name), wide, "…")) + s.paint(stateColor(state), fmt.Sprintf("%-11s", state)) +
+			fmt.Sprintf(" %d%s succeeded", j.Status.Succeeded, of)
+		if j.Status.Active > 0 && state != batch.StateWaiting {
+			line += fmt.Sprintf(", %d active", j.Status.Active)
+		}
+		if n := j.Status.Failed; n > 0 {
+			line += s.paint(166, fmt.Sprintf(", %d failed", n))
+		}
+		line += "  " + age(now.Sub(j.CreationTimestamp.Time))
+		if reason := why[j.UID]; reason != "" {
+			line += "  " + s.paint(245, printable.Line(reason))
+		}
+		lines = append(lines, s.chosen(line, i == selected))
+	}
+	return s.fit(lines, overviewKeys)
+}
+
+// Sort puts Jobs into the order of an overview: those that have not ended first, and the latest of them.
+func Sort(jobs []batchv1.Job) {
+	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
+		return cmp.Or(ended(&a)-ended(&b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+func ended(j *batchv1.Job) int {
+	if batch.End(&j.Status) != nil {
+		return 1
+	}
+	return 0
+}
+
+// stateColor returns the colour of a Job's state.
+func stateColor(state string) int {
+	switch state {
+	case batch.StateFailed, batch.StateFailing:
+		return 166
+	case batch.StateComplete, batch.StateCompleting:
+		return 36
+	case batch.StateRunning:
+		return 74
+	}
+	return 245
+}
+
+func age(d time.Duration) string {
+	d = max(0, d)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// View is the picture of a Job with its columns decoded.
+type View struct {
+	picture.Picture
+	States, Details []byte
+	// Why is why the Job waits, in a few words; empty if it does not, or that is not known.
+	Why string
+}
+
+// Update takes in an answer of the server, see picture.Picture.
+func (v *View) Update(p *picture.Picture) error {
+	if !p.Delta {
+		*v = View{Why: v.Why}
+	}
+	v.At, v.Cursor = p.At, p.Cursor
+	if p.Job != nil {
+		v.Job = p.Job
+	}
+	if p.Stream != nil {
+		v.Stream = p.Stream
+	}
+	if p.Histograms != nil {
+		v.Histograms = p.Histograms
+	}
+	if p.Failures != nil {
+		v.Failures = p.Failures
+	}
+	var err error
+	if c := p.Cells; c != nil {
+		v.Cells = c
+		if v.States, err = picture.Symbols(c.States, picture.MaxCells); err != nil {
+			return err
+		}
+		if v.Details, err = picture.Symbols(c.Details, picture.MaxCells); err != nil {
+			return err
+		}
+	}
+	if c := p.Changed; c != nil {
+		states, err := picture.Symbols(c.States, picture.MaxCells)
+		if err != nil {
+			return err
+		}
+		details, err := picture.Symbols(c.Details, picture.MaxCells)
+		if err != nil {
+			return err
+		}
+		for i := 0; i+1 < len(c.Cells); i += 2 {
+			first, n := c.Cells[i], c.Cells[i+1]
+			if first < 0 || n < 0 || first+n > len(v.States) || first+n > len(v.Details) || n > len(states) || n > len(details) {
+				return fmt.Errorf("the server has changed cells that it has not shown before")
+			}
+			copy(v.States[first:first+n], states)
+			copy(v.Details[first:first+n], details)
+			states, details = states[n:], details[n:]
+		}
+	}
+	return nil
+}
+
+// jobKeys are the keys of the picture of a Job, as it shows them.
+const jobKeys = "up/down failure  l logs  d describe  s suspend  x delete  Esc back  q quit"
+
+// Draw shows a Job. selected is the failure that is chosen.
+func Draw(v *View, selected int, s Style) []string {
+	j := v.Job
+	if j == nil || v.Cells == nil {
+		return s.fit([]string{"..."}, jobKeys)
+	}
+	head := s.strong(printable.Line(j.Name)) + "  " + s.paint(stateColor(j.State), j.State)
+	if j.Completions > 0 {
+		head += fmt.Sprintf("  %d of %d succeeded", j.Counts[string(rune(picture.Succeeded))], j.Completions)
+	}
+	if j.Started > 0 {
+		end := j.Ended
+		if end == 0 {
+			end = v.At / 1000
+		}
+		head += "  " + (time.Duration(max(0, end-j.Started)) * time.Second).String()
+	}
+	lines := []string{head}
+	switch {
+	case j.Reason != "":
+		lines = append(lines, s.paint(245, printable.Line(j.Reason+": "+j.Message)))
+	case v.Why != "" && j.State == batch.StateWaiting:
+		lines = append(lines, s.paint(214, "waits: "+printable.Line(v.Why)))
+	case j.Forecast.Brief(time.UnixMilli(v.At)) != "" && j.Ended == 0:
+		lines = append(lines, s.paint(245, printable.Line(j.Forecast.Brief(time.UnixMilli(v.At)))))
+	}
+	lines = append(lines, chain(j.After, max(1, s.Height/4), s)...)
+	legend := ""
+	for _, state := range slices.Backward(worst) {
+		n, l := j.Counts[string(rune(state))], looks[state]
+		if n == 0 {
+			continue
+		}
+		mark := string(rune(l.letter))
+		if s.Color {
+			mark = s.paint(l.colors[len(l.colors)-1], "■")
+		}
+		legend += fmt.Sprintf("%s %d %s  ", mark, n, l.name)
+	}
+	lines = append(lines, legend)
+	var failures []picture.Failure
+	if v.Failures != nil {
+		failures = v.Failures.Groups
+	}
+	below := 0 // lines that failures take
+	if len(failures) > 0 {
+		below = min(len(failures), max(3, s.Height/4)) + 1
+	}
+	lines = append(lines, v.grid(s, max(1, s.Height-1-len(lines)-below))...)
+	if len(failures) > 0 {
+		lines = append(lines, "failed: exit code, indexes, last line")
+		room := max(1, below-1)
+		first := max(0, min(selected-room/2, len(failures)-room))
+		for i := first; i < min(len(failures), first+room); i++ {
+			f := &failures[i]
+			code := "-"
+			if f.ExitCode != nil {
+				code = fmt.Sprint(*f.ExitCode)
+			}
+			if f.Reason != "" && f.Reason != "Error" {
+				code += " " + printable.Line(f.Reason)
+			}
+			cells := ansi.Truncate(f.Cells, 24, "…")
+			if f.Final == 0 {
+				cells += " (retried)"
+			}
+			lines = append(lines, s.chosen(s.paint(166, code)+"  "+cells+"  "+printable.Line(f.Line), i == selected))
+		}
+	}
+	return s.fit(lines, jobKeys)
+}
+
+// grid draws the cells in so many lines at most, each of two rows of half blocks; without colours, of one row of letters.
+func (v *View) grid(s Style, height int) (lines []string) {
+	width, rows := max(1, s.Width-1), height
+	if s.Color {
+		rows *= 2
+	}
+	n := len(v.States)
+	if n == 0 {
+		return nil
+	}
+	per := (n + width*rows - 1) / (width * rows)
+	places := (n + per - 1) / per
+	at := func(place int) (look, int, bool) {
+		if place >= places {
+			return look{}, 0, false
+		}
+		rank, level := -1, 0
+		for i := place * per; i < min(n, (place+1)*per); i++ {
+			rank = max(rank, slices.Index(worst, v.States[i]))
+			l, _ := picture.Undetail(v.Details[i])
+			level = max(level, l)
+		}
+		if rank < 0 {
+			return look{}, 0, false
+		}
+		return looks[worst[rank]], level, true
+	}
+	used := (places + width - 1) / width
+	for y := 0; y < used; y++ {
+		var line strings.Builder
+		if !s.Color {
+			for x := range width {
+				if l, _, ok := at(y*width + x); ok {
+					line.WriteByte(l.letter)
+				}
+			}
+			lines = append(lines, line.String())
+			continue
+		}
+		last := ""
+		for x := range width {
+			top, topLevel, ok := at(y*width + x)
+			bottom, bottomLevel, also := at((y+1)*width + x)
+			if !ok {
+				break
+			}
+			paint := fmt.Sprintf("\x1b[0;38;5;%dm", top.color(topLevel))
+			if also {
+				paint = fmt.Sprintf("\x1b[0;38;5;%d;48;5;%dm", top.color(topLevel), bottom.color(bottomLevel))
+			}
+			if paint != last {
+				line.WriteString(paint)
+				last = paint
+			}
+			line.WriteString("▀")
+		}
+		lines = append(lines, line.String()+"\x1b[0m")
+		y++
+	}
+	return lines
+}
+
+// textKeys are the keys of a text, as it shows them.
+const textKeys = "up/down, Page Up/Down scroll  Esc back  q quit"
+
+// Text shows a text from one of its lines on.
+func Text(title, text string, from int, s Style) []string {
+	lines := []string{s.strong(printable.Line(title))}
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for _, line := range all[min(max(0, from), len(all)-1):] {
+		lines = append(lines, printable.Line(line))
+	}
+	return s.fit(lines, textKeys)
+}
+
+// Note returns a line that takes the place of the keys.
+func Note(text string, s Style) string {
+	return ansi.Truncate(s.strong(printable.Line(text)), max(1, s.Width-1), "…")
+}

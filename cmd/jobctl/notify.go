@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/internal/printable"
+)
+
+// newNotifyCommand makes the commands about receivers of notices.
+func newNotifyCommand(dial func(ctx context.Context) (net.Conn, error), streams genericiooptions.IOStreams) *cobra.Command {
+	c := &receiversClient{http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	}}, IOStreams: streams}
+	var output string
+	cmd := &cobra.Command{
+		Use:                   "notify [-o json]",
+		DisableFlagsInUseLine: true,
+		Short:                 "List whom jobd can tell of Jobs, and try it",
+		Long: `List the receivers that the administrator has set up (notify-receivers in jobd.yaml), and how the last delivery to each went. Whoever can use the socket may do so.
+
+The annotations jobd.dev/notify and jobd.dev/notify-on of a namespace, a CronJob or a Job say which receivers are told of what.`,
+		Example: `  # Who can be told, and when that last worked
+  jobctl notify
+
+  # Does it work now?
+  jobctl notify test ops`,
+		Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			cmdutil.CheckErr(c.list(contextOf(cmd), output, time.Now()))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (json)")
+	cmd.AddCommand(&cobra.Command{
+		Use:                   "test NAME",
+		DisableFlagsInUseLine: true,
+		Short:                 "Deliver a notice to a receiver, and say why that fails",
+		Example: `  # Does it work now?
+  jobctl notify test ops`,
+		Args: cobra.ExactArgs(1),
+		Run: func(cmd *cobra.Command, args []string) {
+			cmdutil.CheckErr(c.test(contextOf(cmd), args[0]))
+		},
+	})
+	return cmd
+}
+
+// receiversClient sends the requests of package api/notices to the daemon.
+type receiversClient struct {
+	http *http.Client
+	genericiooptions.IOStreams
+}
+
+func (c *receiversClient) list(ctx context.Context, output string, now time.Time) error {
+	if output != "" && output != "json" {
+		return fmt.Errorf("unknown output format %q: json", output)
+	}
+	var list notices.List
+	if err := c.ask(ctx, http.MethodGet, nil, &list); err != nil {
+		return err
+	}
+	if output == "json" {
+		out := json.NewEncoder(c.Out)
+		out.SetIndent("", "    ")
+		return out.Encode(list)
+	}
+	if len(list.Items) == 0 {
+		_, err := fmt.Fprintln(c.ErrOut, "There are no receivers: set notify-receivers in jobd.yaml (docs/notices.md).")
+		return err
+	}
+	w := printers.GetNewTabWriter(printable.Writer(c.Out))
+	fmt.Fprintln(w, "NAME\tKIND\tTO\tPENDING\tDELIVERED\tLAST\tLOST\tERROR")
+	for _, r := range list.Items {
+		last := "<none>"
+		if r.DeliveredAt != nil {
+			last = age(*r.DeliveredAt, now)
+		}
+		cells := []string{
+			r.Name, r.Kind, r.To, strconv.Itoa(r.Pending), strconv.Itoa(r.Delivered), last, strconv.Itoa(r.Lost), orNone(printable.Line(r.LastError)),
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	return w.Flush()
+}
+
+func (c *receiversClient) test(ctx context.Context, name string) error {
+	if err := c.ask(ctx, http.MethodPost, url.Values{"test": {name}}, nil); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	_, err := fmt.Fprintf(c.Out, "%s has taken a notice\n", name)
+	return err
+}
+
+// ask sends a request and decodes the answer into a value, unless that is nil.
+func (c *receiversClient) ask(ctx context.Context, method string, query url.Values, into any) error {
+	r, err := http.NewRequestWithContext(ctx, method, host+notices.Path+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode >= 300:
+		return errors.New(printable.Line(strings.TrimSpace(string(raw))))
+	case into == nil:
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("the daemon's answer: %w", err)
+	}
+	return nil
+}

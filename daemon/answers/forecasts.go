@@ -1,0 +1,226 @@
+package answers
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	wire "github.com/jobd/jobd/api/forecast"
+	historywire "github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/control"
+	"github.com/jobd/jobd/daemon/forecast"
+	"github.com/jobd/jobd/daemon/history"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+const (
+	// outlookAge is for how long what is looked up for one answer serves others, and durationsAge the same of the history, which is large
+	// and changes little.
+	outlookAge   = 2 * time.Second
+	durationsAge = 30 * time.Second
+	// outlookWaiting is for how many pods that wait it is said when they start: those that come first in the queue.
+	outlookWaiting = 300
+)
+
+// Forecasts says when Jobs are expected to start and to end. Nothing is computed or kept before somebody asks, and what was looked up is
+// forgotten a while after. It implements server.Forecasts.
+type Forecasts struct {
+	store *store.Store
+	loop  interface {
+		Outlook(ctx context.Context, most int) (control.Outlook, error)
+	}
+
+	mu        sync.Mutex
+	durations map[string]*history.Durations
+	read      time.Time
+	starts    map[types.UID]wire.Expected // by Job
+	running   map[types.UID]time.Time     // when the first pod of a Job that runs has started
+	looked    time.Time
+	sweep     *time.Timer
+}
+
+// NewForecasts makes what knows nothing yet.
+func NewForecasts(s *store.Store, loop *control.Control) *Forecasts {
+	return &Forecasts{store: s, loop: loop}
+}
+
+// Forecasts returns what is expected of Jobs that have not ended, by their UIDs. Those of which nothing is known are missing.
+func (f *Forecasts) Forecasts(ctx context.Context, jobs []*batchv1.Job) (map[types.UID]*wire.Forecast, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if err := f.look(ctx, now); err != nil {
+		return nil, err
+	}
+	out := map[types.UID]*wire.Forecast{}
+	err := f.store.View(func(s *store.Snapshot) error {
+		for _, j := range jobs {
+			of, err := f.of(s, j, now)
+			if err != nil {
+				return err
+			}
+			if of.Starts != nil || of.Ends != nil {
+				out[j.UID] = of
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// forecast returns what is expected of one Job; without anything in it if nothing is known.
+func (f *Forecasts) forecast(ctx context.Context, j *batchv1.Job) (*wire.Forecast, error) {
+	all, err := f.Forecasts(ctx, []*batchv1.Job{j})
+	if err != nil || all[j.UID] == nil {
+		return &wire.Forecast{}, err
+	}
+	return all[j.UID], nil
+}
+
+// of says what is expected of a Job.
+func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.Forecast, error) {
+	out := &wire.Forecast{}
+	if objects.Finished(j) || ptr.Deref(j.Spec.Suspend, false) {
+		return out, nil
+	}
+	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && f.running[j.UID].IsZero() {
+		out.Starts = &at
+	}
+	started, ok := f.running[j.UID]
+	if !ok {
+		return out, nil
+	}
+	runs := f.durations[runName(j)]
+	if runs == nil || len(runs.Jobs) == 0 { // it may be further back
+		cronJob := cronJobOf(j)
+		d, err := history.DurationsOf(s, j.Namespace, j.Name, cronJob)
+		if err != nil {
+			return nil, err
+		}
+		f.durations[runName(j)], runs = d, d
+	}
+	p := forecast.Progress{
+		Started: started, Completions: int(ptr.Deref(j.Spec.Completions, 0)), Succeeded: int(j.Status.Succeeded), Runs: runs.Jobs,
+	}
+	if j.Status.StartTime != nil {
+		if p.Succeeded > 0 { // its first pods have ended
+			p.Started = j.Status.StartTime.Time
+		}
+		if limit := j.Spec.ActiveDeadlineSeconds; limit != nil {
+			p.Deadline = j.Status.StartTime.Add(podspec.Seconds(*limit))
+		}
+	}
+	out.Ends = forecast.End(p, now)
+	return out, nil
+}
+
+// look looks up what is on the machine and what waits, unless that was done just now.
+func (f *Forecasts) look(ctx context.Context, now time.Time) error {
+	if now.Sub(f.looked) < outlookAge && !now.Before(f.looked) {
+		return nil
+	}
+	o, err := f.loop.Outlook(ctx, outlookWaiting)
+	if err != nil {
+		return err
+	}
+	runs := map[types.UID]forecast.Runs{} // by Job
+	err = f.store.View(func(s *store.Snapshot) (err error) {
+		if f.durations == nil || now.Sub(f.read) > durationsAge || now.Before(f.read) {
+			if f.durations, err = history.AllDurations(s); err != nil {
+				return err
+			}
+			f.read = now
+		}
+		for _, of := range o.Jobs {
+			if _, ok := runs[of.UID]; ok {
+				continue
+			}
+			if runs[of.UID], err = f.runs(s, of); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	f.starts, f.running = map[types.UID]wire.Expected{}, map[types.UID]time.Time{}
+	for uid, at := range forecast.Starts(o.Outlook, func(pod types.UID) forecast.Runs { return runs[o.Jobs[pod].UID] }, now) {
+		of := o.Jobs[uid].UID
+		if known, ok := f.starts[of]; of != "" && (!ok || at.At.Before(&known.At)) {
+			f.starts[of] = at
+		}
+	}
+	for i := range o.Running {
+		p := &o.Running[i]
+		of := o.Jobs[p.UID].UID
+		if known, ok := f.running[of]; of != "" && !p.Started.IsZero() && (!ok || p.Started.Before(known)) {
+			f.running[of] = p.Started
+		}
+	}
+	f.looked = now
+	if f.sweep == nil {
+		f.sweep = time.AfterFunc(2*durationsAge, f.forget)
+	}
+	return nil
+}
+
+// forget drops what nobody has asked for of late.
+func (f *Forecasts) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.looked) < durationsAge {
+		f.sweep = time.AfterFunc(2*durationsAge, f.forget)
+		return
+	}
+	f.durations, f.starts, f.running, f.sweep = nil, nil, nil, nil
+}
+
+// jobOwner is the part of a Job that says of which CronJob it is.
+var jobOwner = scheme.FieldsOf[batchv1.Job]("metadata.name", "metadata.namespace", "metadata.ownerReferences")
+
+// runs returns how long pods of a Job took: those of earlier runs, and its own.
+func (f *Forecasts) runs(s *store.Snapshot, of control.OfJob) (forecast.Runs, error) {
+	var runs forecast.Runs
+	o, ok := s.Get(of.Key)
+	if !ok {
+		return nil, nil
+	}
+	j := &batchv1.Job{}
+	if err := scheme.DecodePart(o.Value, jobOwner, j); err != nil {
+		return nil, err
+	}
+	if d := f.durations[runName(j)]; d != nil {
+		runs = slices.Clone(d.Pods)
+	}
+	if o, ok := s.Get(store.Key(objects.Accounts, "", string(of.UID))); ok {
+		a, err := history.DecodeAccount(o.Value)
+		if err != nil {
+			return nil, err
+		}
+		for i := range a.Job.Pods {
+			if p := &a.Job.Pods[i]; p.Result == historywire.PodSucceeded && p.Started != nil {
+				runs = append(runs, p.Ended.Sub(p.Started.Time))
+			}
+		}
+	}
+	return runs, nil
+}
+
+func runName(j *batchv1.Job) string { return history.RunName(j.Namespace, j.Name, cronJobOf(j)) }
+
+func cronJobOf(j *batchv1.Job) string {
+	if owner := metav1.GetControllerOfNoCopy(j); owner != nil && owner.Kind == "CronJob" {
+		return owner.Name
+	}
+	return ""
+}

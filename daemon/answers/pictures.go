@@ -1,0 +1,288 @@
+package answers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
+	wire "github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/history"
+	"github.com/jobd/jobd/daemon/hold"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/picture"
+	"github.com/jobd/jobd/store"
+)
+
+const (
+	// canvasIdle is for how long a Job that nobody looks at is remembered, and canvasPods how many pods of all Jobs
+	// are, about 40 bytes each: those of the Jobs that nobody has looked at for longest go first.
+	canvasIdle = time.Minute
+	canvasPods = 300_000
+	canvasMax  = 50
+	// A Job is drawn at most every canvasPause or, if drawing it takes long, less often, but at least every canvasLate.
+	canvasPause = 200 * time.Millisecond
+	canvasLate  = 800 * time.Millisecond
+	// linesAtOnce is of how many failed pods the last line is read for one request.
+	linesAtOnce = 100
+)
+
+// Pictures draws Jobs. What it has drawn is shared by all who look at a Job at the same time. It implements
+// server.Pictures.
+type Pictures struct {
+	Sources
+
+	mu       sync.Mutex
+	canvases map[types.UID]*canvas
+	sweep    *time.Timer
+}
+
+// NewPictures makes what draws, which has drawn nothing.
+func NewPictures(from Sources) *Pictures {
+	return &Pictures{Sources: from, canvases: map[types.UID]*canvas{}}
+}
+
+// canvas is one Job that somebody looks at.
+type canvas struct {
+	id   string // part of its cursors
+	used time.Time
+	size int // pods
+
+	mu      sync.Mutex
+	past    *picture.Ended
+	next    uint64 // number in the history where further pods are
+	rolls   [2]picture.Roll
+	texts   map[string][]byte // answers of the last picture, by what they are for
+	drawn   time.Time
+	took    time.Duration
+	running []picture.Running
+	still   string // the same while an ended Job is as it was
+}
+
+// Picture implements server.Pictures.
+func (p *Pictures) Picture(ctx context.Context, j *batchv1.Job, o *wire.Options, withLogs bool) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	c := p.canvas(j)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := p.refresh(ctx, c, j); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, apierrors.NewTimeoutError("the daemon is too busy to draw anything", 1)
+		}
+		return nil, err
+	}
+	roll := &c.rolls[0]
+	if withLogs {
+		roll = &c.rolls[1]
+	}
+	if o.Cell != nil {
+		return c.cell(*o.Cell)
+	}
+	return c.answer(roll, o.Cursor, withLogs)
+}
+
+// canvas returns that of a Job, and forgets those that nobody looks at.
+func (p *Pictures) canvas(j *batchv1.Job) *canvas {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	c := p.canvases[j.UID]
+	if c == nil {
+		c = &canvas{id: string(uuid.NewUUID())[:8]}
+		p.canvases[j.UID] = c
+	}
+	c.used = now
+	p.forget(now)
+	if p.sweep == nil {
+		p.sweep = time.AfterFunc(canvasIdle, p.forgetIdle)
+	}
+	return c
+}
+
+// forgetIdle runs while there are canvases.
+func (p *Pictures) forgetIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(time.Now())
+	if p.sweep = nil; len(p.canvases) > 0 {
+		p.sweep = time.AfterFunc(canvasIdle, p.forgetIdle)
+	}
+}
+
+func (p *Pictures) forget(now time.Time) {
+	var uids []types.UID
+	for uid := range p.canvases {
+		uids = append(uids, uid)
+	}
+	slices.SortFunc(uids, func(a, b types.UID) int {
+		return cmp.Or(p.canvases[b].used.Compare(p.canvases[a].used), cmp.Compare(a, b))
+	})
+	size := 0
+	for i, uid := range uids {
+		c := p.canvases[uid]
+		size += c.size
+		if i > 0 && (size > canvasPods || i >= canvasMax) || now.Sub(c.used) >= canvasIdle {
+			delete(p.canvases, uid)
+		}
+	}
+}
+
+// refresh draws a Job, unless that was done just now.
+func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error {
+	if begin := time.Now(); begin.Sub(c.drawn) < min(max(canvasPause, 5*c.took), canvasLate) && begin.After(c.drawn) {
+		return nil
+	}
+	begin := time.Now()
+	running, err := p.Loop.RunningPods(ctx, j.UID)
+	if err != nil {
+		return err
+	}
+	if c.past == nil {
+		c.past = picture.NewEnded(j.Name, ptr.Deref(j.Spec.CompletionMode, "") == batchv1.IndexedCompletion)
+	}
+	var after []wire.Link
+	if err := p.Store.View(func(s *store.Snapshot) (err error) {
+		c.past.Tail(nil)
+		if c.next, err = history.Pods(s, j.Namespace, j.Name, string(j.UID), c.next, c.past.Add); err != nil {
+			return err
+		}
+		if o, ok := s.Get(store.Key(objects.Accounts, "", string(j.UID))); ok {
+			a, err := history.DecodeAccount(o.Value)
+			if err != nil {
+				return err
+			}
+			c.past.Tail(a.Job.Pods)
+		}
+		// What the Job says is to be of the same moment as what its pods do.
+		now := &batchv1.Job{}
+		if ok, err := objects.Read(s, store.Key(objects.Jobs, j.Namespace, j.Name), now); err != nil {
+			return err
+		} else if ok && now.UID == j.UID {
+			j = now
+		}
+		after, err = hold.Chain(s, j)
+		return err
+	}); err != nil {
+		return err
+	}
+	still := fmt.Sprint(j.UID, j.ResourceVersion, c.next)
+	if len(running) == 0 && still == c.still && batch.End(&j.Status) != nil { // it does not change any more
+		c.drawn = time.Now()
+		return nil
+	}
+	c.still = still
+	ended := c.past.Names()
+	c.running = c.running[:0]
+	for _, r := range running {
+		if !ended(r.Name) { // it has ended since the loop was asked
+			c.running = append(c.running, picture.Running{
+				Name: r.Name, Index: r.Index, Since: r.Since, Restarts: r.Restarts, Stopping: r.Stopping,
+				Crashed: !r.Ready && r.Restarts > 0,
+			})
+		}
+	}
+	now := time.Now()
+	subject := picture.Subject{Job: j, After: after}
+	if p.Forecasts != nil {
+		if subject.Forecast, err = p.Forecasts.forecast(ctx, j); err != nil {
+			return err
+		}
+	}
+	plain := picture.Draw(subject, c.past, c.running, now)
+	c.past.ReadLines(linesAtOnce, func(pod, container string) string { return p.lastLine(ctx, j.Namespace, pod, container) })
+	for i, failures := range []*wire.Failures{c.past.Failures(plain, false), c.past.Failures(plain, true)} {
+		d := *plain
+		whole := *plain.Picture
+		whole.Failures = failures
+		d.Picture = &whole
+		before := c.rolls[i].At()
+		at, err := c.rolls[i].Show(&d)
+		if err != nil {
+			return err
+		}
+		if at != before {
+			c.texts = map[string][]byte{}
+		}
+	}
+	p.mu.Lock()
+	c.size = c.past.Len()
+	p.mu.Unlock()
+	c.drawn = time.Now()
+	c.took = c.drawn.Sub(begin)
+	return nil
+}
+
+// answer returns what has changed since a cursor.
+func (c *canvas) answer(r *picture.Roll, cursor string, withLogs bool) ([]byte, error) {
+	key := fmt.Sprint(withLogs, cursor)
+	if text, ok := c.texts[key]; ok {
+		return text, nil
+	}
+	var out *wire.Picture
+	if id, number, ok := strings.Cut(cursor, "-"); ok && id == c.id {
+		if at, err := strconv.ParseUint(number, 16, 64); err == nil {
+			out, _ = r.Since(at)
+		}
+	}
+	if out == nil {
+		key, out = fmt.Sprint(withLogs), r.Whole()
+		if text, ok := c.texts[key]; ok {
+			return text, nil
+		}
+	}
+	out.Cursor = c.id + "-" + strconv.FormatUint(r.At(), 16)
+	text, err := json.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	text = append(text, '\n')
+	if len(c.texts) < 20 { // those who look at the same time have mostly the same cursors
+		c.texts[key] = text
+	}
+	return text, nil
+}
+
+// cell returns the pods of a cell.
+func (c *canvas) cell(n int) ([]byte, error) {
+	out := &wire.CellPods{APIVersion: wire.APIVersion, Kind: wire.CellPodsKind, Cell: n}
+	state, per, ok := c.rolls[0].Cell(n)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("parameter cell: the Job has no cell %d", n))
+	}
+	out.State, out.Pods = state, c.past.Of(n, per, c.running)
+	text, err := json.Marshal(out)
+	return append(text, '\n'), err
+}
+
+// lastLine returns the last line that a container has printed; nothing if it cannot be had.
+func (p *Pictures) lastLine(ctx context.Context, namespace, name, container string) (last string) {
+	obj := &corev1.Pod{}
+	if err := p.Store.View(func(s *store.Snapshot) error {
+		_, err := objects.Read(s, store.Key(objects.Pods, namespace, name), obj)
+		return err
+	}); err != nil || obj.Name == "" {
+		return ""
+	}
+	for _, line := range why.LogLines(p.Logs.Open(ctx, obj, why.LogOptions(container, false))) {
+		if line = strings.TrimSpace(line); line != "" {
+			last = line
+		}
+	}
+	return last
+}

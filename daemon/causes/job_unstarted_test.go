@@ -1,0 +1,126 @@
+package causes
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/why"
+)
+
+// TestJobsWhosePodsNeverStarted: of a Job that its deadline has ended before any container started, what held it up is the
+// reason, and more time is not advised.
+func TestJobsWhosePodsNeverStarted(t *testing.T) {
+	const unpulled = `Failed to pull image "busybx": no such host`
+	event := func(seconds int, reason, message string) corev1.Event {
+		return corev1.Event{
+			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "j-x", UID: "p", FieldPath: "spec.containers{c}"},
+			LastTimestamp:  metav1.NewTime(now.Add(time.Duration(seconds) * time.Second)), Reason: reason, Message: message,
+		}
+	}
+	for name, tc := range map[string]struct {
+		events []corev1.Event
+		reason string // what the Job is said to have failed for
+		retry  string // what is advised; empty: nothing
+	}{
+		"nothing is known": {nil, "ran longer than its activeDeadlineSeconds of 5s", "jobctl retry jobs/j -n n --deadline 2x"},
+		"they started": {
+			[]corev1.Event{event(-4, "Failed", unpulled), event(-3, "Started", "Container started")},
+			"ran longer than its activeDeadlineSeconds of 5s", "jobctl retry jobs/j -n n --deadline 2x",
+		},
+		"no image": {
+			[]corev1.Event{event(-4, "Failed", unpulled), event(-4, "Failed", "Error: ErrImagePull"), event(-3, "BackOff", "Back-off pulling image")},
+			"its pods never started: " + unpulled, "jobctl retry jobs/j -n n --image IMAGE",
+		},
+		"no room": {
+			[]corev1.Event{event(-4, "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available")},
+			"its pods never started: 0/1 nodes are available: 1 Insufficient cpu", "jobctl retry jobs/j -n n --cpu CPUS",
+		},
+		"a taint": {
+			[]corev1.Event{event(-4, "FailedScheduling", "0/1 nodes are available: 1 node(s) had untolerated taint(s).")},
+			"its pods never started: 0/1 nodes are available: 1 node(s) had untolerated taint(s)", "",
+		},
+		"no volume": {
+			[]corev1.Event{event(-4, "FailedMount", `configmap "c" not found`)}, `its pods never started: configmap "c" not found`, "",
+		},
+		"an attempt before": {
+			[]corev1.Event{event(-60, "Failed", unpulled)}, "ran longer than its activeDeadlineSeconds of 5s", "jobctl retry jobs/j -n n --deadline 2x",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(func(j *batchv1.Job) {
+				j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded)
+				j.Status.Failed, j.Status.StartTime = 1, &metav1.Time{Time: now.Add(-5 * time.Second)}
+				five := int64(5)
+				j.Spec.ActiveDeadlineSeconds = &five
+				j.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
+			})
+			var pods []*corev1.Pod
+			if tc.retry != "jobctl retry jobs/j -n n --deadline 2x" { // at the end of the Job its pods may still be there
+				pods = append(pods, failedPod(137, "ContainerStatusUnknown"))
+			}
+			said := Job(World{Now: now, Source: why.FromRecords, Events: tc.events}, j, pods)
+			if said.Reason != tc.reason {
+				t.Errorf("it failed for %q, want %q", said.Reason, tc.reason)
+			}
+			retry := ""
+			for _, c := range said.Causes {
+				for _, c := range append(c.Causes, c) {
+					for _, help := range c.Help {
+						if strings.HasPrefix(help, "jobctl retry ") {
+							retry = help
+						}
+					}
+				}
+			}
+			if retry != tc.retry {
+				t.Errorf("it advises %q, want %q", retry, tc.retry)
+			}
+		})
+	}
+}
+
+// TestProgramsThatWouldNotRunAgain: no other attempt is advised while it would only repeat that the program cannot be executed.
+func TestProgramsThatWouldNotRunAgain(t *testing.T) {
+	absent := failedPod(128, "StartError")
+	absent.Status.ContainerStatuses[0].State.Terminated.Message = "executable file `nosuch` not found in $PATH: No such file or directory"
+	short := failedPod(128, "StartError")
+	short.Status.ContainerStatuses[0].State.Terminated.Message = "container init was OOM-killed (memory limit too low?)"
+	other := failedPod(1, "Error")
+	other.UID = "other"
+	log := func(p *corev1.Pod, _ string, _ bool) []string {
+		if p.Annotations["log"] != "" {
+			return []string{p.Annotations["log"]}
+		}
+		return nil
+	}
+	foreign := failedPod(1, "Error")
+	foreign.Annotations = map[string]string{"log": "exec /arm: exec format error"}
+	for name, tc := range map[string]struct {
+		pods  []*corev1.Pod
+		retry bool
+	}{
+		"a command that is not there":      {[]*corev1.Pod{absent}, false},
+		"one for another processor":        {[]*corev1.Pod{foreign}, false},
+		"too little memory to start":       {[]*corev1.Pod{short}, true},
+		"a program that has failed":        {[]*corev1.Pod{other}, true},
+		"most were programs that have run": {[]*corev1.Pod{absent, other, other}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(func(j *batchv1.Job) {
+				j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+			})
+			end := Job(World{Now: now, Source: why.FromRecords, Log: log}, j, tc.pods).Causes[0]
+			if advised := len(end.Help) > 0; advised != tc.retry {
+				t.Errorf("it advises %q, and says %q", end.Help, end.Message)
+			}
+			if says := strings.Contains(end.Message, "Another attempt would end in the same way"); says == tc.retry {
+				t.Errorf("it says %q", end.Message)
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What docs/notices.md shows of the settings is read as it stands, and has one receiver of each kind at least.
+func TestReceiversOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/notices.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(notify-receivers:.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatal("the page has no settings")
+	}
+	path := filepath.Join(t.TempDir(), "jobd.yaml")
+	if err := os.WriteFile(path, block[1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := Default()
+	if err := c.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]bool{}
+	for _, r := range c.NotifyReceivers {
+		kinds[r.Kind()] = true
+	}
+	if len(kinds) != 4 {
+		t.Errorf("kinds %v", kinds)
+	}
+}
+
+func TestReceiversByFlag(t *testing.T) {
+	c := Default()
+	for _, value := range []string{"ops=http://127.0.0.1:8080/?a=b,c", "chat=https://example.com/"} {
+		if err := c.NotifyReceivers.Set(value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Complete(); err != nil || c.NotifyReceivers["ops"].Webhook.URL != "http://127.0.0.1:8080/?a=b,c" || c.NotifyReceivers.String() != "chat,ops" {
+		t.Errorf("%v: %v", c.NotifyReceivers, err)
+	}
+	if err := c.NotifyReceivers.Set("http://127.0.0.1"); err == nil {
+		t.Error("a receiver without a name is taken")
+	}
+	c.NotifyReceivers = nil
+	if err := c.NotifyReceivers.Set("Ops=file:///etc/passwd"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Complete(); err == nil || !strings.HasPrefix(err.Error(), "notify-receivers: ") {
+		t.Errorf("%v", err)
+	}
+}

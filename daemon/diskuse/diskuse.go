@@ -1,0 +1,275 @@
+// Package diskuse measures what jobd has on the disk, for `jobctl df`: what lies below its root, by kind and by whose it is.
+//
+// The directories of the root come in, and what is stored, by which their names are told apart; a Report of api/diskuse goes out. It
+// walks through files, so it is asked by people, and one at a time. It changes nothing.
+package diskuse
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	wire "github.com/jobd/jobd/api/diskuse"
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/history"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/internal/layout"
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/untrusted"
+	"github.com/jobd/jobd/store"
+)
+
+// freshFor is for how long a measurement is answered again: whoever looks twice does not walk through everything twice.
+const freshFor = 10 * time.Second
+
+// Options are what a Meter needs.
+type Options struct {
+	Root  string
+	Store *store.Store
+	// Images lists those that are here; nil: there are none.
+	Images func(context.Context) ([]runtime.Image, error)
+	Bounds Bounds
+}
+
+// Bounds say in words what bounds each kind.
+type Bounds struct{ Images, Logs, KeptLogs, Pods, KeptFiles, Claims, Database, History string }
+
+// Meter measures. Its methods may be called from any goroutine.
+type Meter struct {
+	Options
+
+	turn sync.Mutex // held by whoever measures
+	last *wire.Report
+}
+
+// Measure returns what there is.
+func (m *Meter) Measure(ctx context.Context) (*wire.Report, error) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	if m.last != nil && time.Since(m.last.At) < freshFor {
+		return m.last, nil
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(m.Root, &fs); err != nil {
+		return nil, err
+	}
+	r := &wire.Report{At: time.Now(), Root: m.Root, Size: int64(fs.Blocks) * fs.Bsize, Free: int64(fs.Bavail) * fs.Bsize}
+	root := layout.Root(m.Root)
+	pods, err := m.ofPods()
+	if err != nil {
+		return nil, err
+	}
+	for _, measure := range []func(context.Context, layout.Root, map[string]pod) ([]wire.Use, error){
+		m.images, m.logs, m.pods, m.claims, m.database,
+	} {
+		uses, err := measure(ctx, root, pods)
+		if err != nil {
+			return nil, err
+		}
+		r.Uses = append(r.Uses, uses...)
+	}
+	m.last = r
+	return r, nil
+}
+
+// images are the content and the snapshots of images, with what containers have written to their own file systems.
+func (m *Meter) images(ctx context.Context, root layout.Root, _ map[string]pod) ([]wire.Use, error) {
+	use := wire.Use{Kind: "images", Bound: m.Bounds.Images, Bytes: untrusted.Usage(root.Containerd()).Bytes}
+	if m.Images == nil {
+		return []wire.Use{use}, nil
+	}
+	list, err := m.Images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := tally{}
+	for _, i := range list {
+		of[i.Name] += i.Size
+	}
+	use.Owners, use.Count = of.owners()
+	return []wire.Use{use}, nil
+}
+
+// tally is what each owner has.
+type tally map[string]int64
+
+// owners returns those that have most first, and how many there are.
+func (t tally) owners() ([]wire.Owner, int) {
+	all := make([]wire.Owner, 0, len(t))
+	for name, n := range t {
+		all = append(all, wire.Owner{Name: name, Bytes: n})
+	}
+	slices.SortFunc(all, func(a, b wire.Owner) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name)) })
+	return all[:min(len(all), wire.MaxOwners)], len(all)
+}
+
+// use returns all that there is of a kind.
+func (t tally) use(kind, bound string) wire.Use {
+	use := wire.Use{Kind: kind, Bound: bound}
+	for _, n := range t {
+		use.Bytes += n
+	}
+	use.Owners, use.Count = t.owners()
+	return use
+}
+
+// entries calls do with the names in a directory, which may not exist.
+func entries(ctx context.Context, dir string, do func(name, path string) error) error {
+	d, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range d {
+		if err = ctx.Err(); err != nil {
+			return err
+		}
+		if err = do(e.Name(), filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// podPart is what is read of pods, of which there may be very many.
+var podPart = scheme.FieldsOf[corev1.Pod]("metadata.name", "metadata.namespace", "metadata.ownerReferences", "status.phase")
+
+// pod is what there is to know of one.
+type pod struct {
+	owner string
+	ended bool
+}
+
+// ofPods returns the pods that there are, by their UIDs.
+func (m *Meter) ofPods() (all map[string]pod, err error) {
+	all = map[string]pod{}
+	err = m.Store.View(func(s *store.Snapshot) error {
+		s.Range(objects.Pods+"/", "", func(o store.Object) bool {
+			p := &corev1.Pod{}
+			if err = scheme.DecodePart(o.Value, podPart, p); err == nil {
+				all[o.UID] = pod{ownerOf(p), podspec.Ended(p)}
+			}
+			return err == nil
+		})
+		return err
+	})
+	return all, err
+}
+
+// ownerOf names the Job of a pod, or the pod.
+func ownerOf(p *corev1.Pod) string {
+	if objects.ControllingJob(p) != "" {
+		for _, ref := range p.OwnerReferences {
+			if ref.UID == objects.ControllingJob(p) {
+				return "jobs/" + p.Namespace + "/" + ref.Name
+			}
+		}
+	}
+	return "pods/" + p.Namespace + "/" + p.Name
+}
+
+// logs are those of pods that there are, and those that are kept of pods that are gone.
+func (m *Meter) logs(ctx context.Context, root layout.Root, pods map[string]pod) ([]wire.Use, error) {
+	here, kept := tally{}, tally{}
+	err := entries(ctx, root.Logs(), func(name, path string) error {
+		used := untrusted.Usage(path).Bytes
+		_, uid, _ := cutLast(name, "_")
+		if p, ok := pods[uid]; ok {
+			here[p.owner] += used
+			return nil
+		}
+		kept[keptFor(path, name)] += used
+		return nil
+	})
+	return []wire.Use{here.use("logs", m.Bounds.Logs), kept.use("kept logs", m.Bounds.KeptLogs)}, err
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// keptFor names the Job for which logs are kept: as the record beside them says.
+func keptFor(path, name string) string {
+	var record struct{ Namespace, Job string }
+	text, err := os.ReadFile(filepath.Join(path, "pod.json"))
+	if err == nil && json.Unmarshal(text, &record) == nil && record.Job != "" {
+		return "jobs/" + record.Namespace + "/" + record.Job
+	}
+	return name
+}
+
+// pods are the volumes of pods that run, and what is kept of pods that have ended.
+func (m *Meter) pods(ctx context.Context, root layout.Root, pods map[string]pod) ([]wire.Use, error) {
+	running, kept := tally{}, tally{}
+	err := entries(ctx, root.Pods(), func(uid, path string) error {
+		used := untrusted.Usage(path).Bytes
+		switch p, ok := pods[uid]; {
+		case !ok:
+			running["pods that are being removed"] += used
+		case p.ended:
+			kept[p.owner] += used
+		default:
+			running[p.owner] += used
+		}
+		return nil
+	})
+	return []wire.Use{running.use("volumes of pods", m.Bounds.Pods), kept.use("kept files", m.Bounds.KeptFiles)}, err
+}
+
+// claims are the volumes that outlive pods.
+func (m *Meter) claims(ctx context.Context, root layout.Root, _ map[string]pod) ([]wire.Use, error) {
+	of := tally{}
+	err := entries(ctx, root.Volumes(), func(name, path string) error {
+		owner := "persistentvolumes/" + name
+		if err := m.Store.View(func(s *store.Snapshot) error {
+			v := &corev1.PersistentVolume{}
+			ok, err := objects.Read(s, store.Key(objects.Volumes, "", name), v)
+			if ok && v.Spec.ClaimRef != nil {
+				owner = "persistentvolumeclaims/" + v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		of[owner] += untrusted.Usage(path).Bytes
+		return nil
+	})
+	return []wire.Use{of.use("claims", m.Bounds.Claims)}, err
+}
+
+// database is the file of the database, and what of it is the history.
+func (m *Meter) database(_ context.Context, root layout.Root, _ map[string]pod) ([]wire.Use, error) {
+	var all int64
+	files, err := filepath.Glob(root.Database() + "*")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range files {
+		var s unix.Stat_t
+		if unix.Lstat(path, &s) == nil {
+			all += s.Blocks * 512
+		}
+	}
+	var size int64
+	err = m.Store.View(func(s *store.Snapshot) (err error) {
+		size, err = history.Size(s)
+		return err
+	})
+	return []wire.Use{
+		{Kind: "history", Bytes: size, Bound: m.Bounds.History}, {Kind: "database", Bytes: max(0, all-size), Bound: m.Bounds.Database},
+	}, err
+}

@@ -1,0 +1,124 @@
+package diskuse
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	wire "github.com/jobd/jobd/api/diskuse"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/store"
+)
+
+// Everything below the root is told once, with whose it is.
+func TestMeasure(t *testing.T) {
+	root := t.TempDir()
+	s, err := store.Open(filepath.Join(root, "jobd.db"), store.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	put := func(resource string, obj objects.Object) {
+		t.Helper()
+		value, err := scheme.Encode(obj)
+		if err == nil {
+			err = s.Update(t.Context(), func(tx *store.Tx) error {
+				tx.Put(store.Object{Key: objects.Key(resource, obj), UID: string(obj.GetUID()), Value: value})
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := func(name, uid, job string, phase corev1.PodPhase) {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(uid)}, Status: corev1.PodStatus{Phase: phase}}
+		if job != "" {
+			p.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job, UID: types.UID(job + "-uid"), Controller: ptr.To(true),
+			}}
+		}
+		put(objects.Pods, p)
+	}
+	file := func(size int, path ...string) {
+		t.Helper()
+		name := filepath.Join(append([]string{root}, path...)...)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(strings.Repeat("x", size)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod("a", "ua", "train", corev1.PodRunning)
+	pod("b", "ub", "", corev1.PodSucceeded)
+	put(objects.Volumes, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "n", Name: "data"}},
+	})
+	file(100<<10, "logs", "n_a_ua", "c", "0.log")
+	file(200<<10, "logs", "n_gone_ug", "c", "0.log")
+	if err := os.WriteFile(filepath.Join(root, "logs", "n_gone_ug", "pod.json"), []byte(`{"namespace":"n","job":"old"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file(300<<10, "pods", "ua", "volumes", "x")
+	file(400<<10, "pods", "ub", "volumes", "x")
+	file(500<<10, "volumes", "pv", "data", "x")
+	file(600<<10, "containerd", "content", "x")
+	m := &Meter{Options: Options{
+		Root: root, Store: s, Bounds: Bounds{Claims: "their size"},
+		Images: func(context.Context) ([]runtime.Image, error) {
+			return []runtime.Image{{Name: "small", Size: 1}, {Name: "large", Size: 2}}, nil
+		},
+	}}
+	r, err := m.Measure(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]wire.Use{}
+	for _, use := range r.Uses {
+		if _, twice := got[use.Kind]; twice {
+			t.Errorf("%s is told twice", use.Kind)
+		}
+		got[use.Kind] = use
+	}
+	for kind, want := range map[string]wire.Owner{
+		"logs": {Name: "jobs/n/train", Bytes: 100 << 10}, "kept logs": {Name: "jobs/n/old", Bytes: 200 << 10},
+		"volumes of pods": {Name: "jobs/n/train", Bytes: 300 << 10}, "kept files": {Name: "pods/n/b", Bytes: 400 << 10},
+		"claims": {Name: "persistentvolumeclaims/n/data", Bytes: 500 << 10}, "images": {Name: "large", Bytes: 2},
+	} {
+		use := got[kind]
+		if len(use.Owners) == 0 || use.Owners[0].Name != want.Name || use.Owners[0].Bytes < want.Bytes || use.Count != len(use.Owners) {
+			t.Errorf("%s: %+v", kind, use)
+			continue
+		}
+		if kind != "images" && (use.Bytes < want.Bytes || use.Bytes > want.Bytes+64<<10) {
+			t.Errorf("%s: %d bytes", kind, use.Bytes)
+		}
+	}
+	if got["images"].Bytes < 600<<10 || got["database"].Bytes == 0 || got["claims"].Bound != "their size" || r.Free == 0 || r.Size < r.Free {
+		t.Errorf("%+v", r)
+	}
+	if again, err := m.Measure(t.Context()); err != nil || again != r {
+		t.Errorf("it was measured again at once: %v", err)
+	}
+}
+
+func TestOwnersAreBounded(t *testing.T) {
+	of := tally{}
+	for i := range 2 * wire.MaxOwners {
+		of[strings.Repeat("x", i)] = int64(i)
+	}
+	if owners, n := of.owners(); len(owners) != wire.MaxOwners || n != 2*wire.MaxOwners || owners[0].Bytes != 2*wire.MaxOwners-1 {
+		t.Errorf("%d of %d", len(owners), n)
+	}
+}

@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jobd/jobd/api/inspection"
+	"github.com/jobd/jobd/daemon/manifests"
+)
+
+// daemonAnswers is how long a running daemon may take to say what has become of the manifests.
+const daemonAnswers = 3 * time.Second
+
+// manifestsDir looks at the directory of manifests as the daemon does, and asks a running one what it could not apply.
+func manifestsDir(ctx context.Context, p *patient) (string, error) {
+	dir := p.wanted.ManifestsDir()
+	if dir == "" {
+		return "", nil
+	}
+	files, err := manifests.Read(dir)
+	if err != nil {
+		return "", err
+	}
+	told, objects := map[manifests.Problem]bool{}, 0
+	warn := func(problem manifests.Problem) {
+		if !told[problem] {
+			told[problem] = true
+			p.logger.Warn(filepath.Join(dir, problem.File)+": "+problem.Message, helps, "correct the file; what was applied from it before stays as it is")
+		}
+	}
+	wanted, _, problems := manifests.Plan(files, nil)
+	for _, problem := range problems {
+		warn(problem)
+	}
+	objects = len(wanted)
+	if is := running(ctx, p.wanted.Socket); is != nil && is.Manifests != nil {
+		for _, problem := range is.Manifests.Problems {
+			warn(manifests.Problem(problem))
+		}
+	}
+	return fmt.Sprintf("%d objects in %d files of %s", objects, len(files), dir), nil
+}
+
+// running asks the daemon on a socket what it is doing; nil if there is none that says so.
+func running(ctx context.Context, socket string) *inspection.Daemon {
+	if _, err := os.Stat(socket); err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, daemonAnswers)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+		DisableKeepAlives: true,
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://jobd"+inspection.Path, nil)
+	if err != nil {
+		return nil
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	is := &inspection.Daemon{}
+	if response.StatusCode != http.StatusOK || json.NewDecoder(response.Body).Decode(is) != nil {
+		return nil
+	}
+	return is
+}

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
+)
+
+// A Job that is paused stands still over kill -9 of the daemon, gives its CPU to others, refuses commands, and can be ended.
+func TestPauseWithoutKilling(t *testing.T) {
+	t.Parallel()
+	d := start(t, "--allocatable", "cpu=1", "--network", "none")
+	count := func(name, more string) string {
+		return `{apiVersion: batch/v1, kind: Job, metadata: {name: ` + name + `}, spec: {backoffLimit: 0, ` + more + ` template: {spec: {
+			restartPolicy: Never, terminationGracePeriodSeconds: 20, containers: [{name: c, image: docker.io/library/busybox:1.36,
+			resources: {requests: {cpu: 1}}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, failureThreshold: 1}, command: [sh, -c,
+			"trap 'echo ends; exit 0' TERM; i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"]}]}}}}`
+	}
+	last := func(name string) int {
+		t.Helper()
+		out := d.jobctl("logs", "jobs/"+name, "--tail=1")
+		n, err := strconv.Atoi(strings.TrimSpace(out))
+		if err != nil {
+			t.Fatalf("the log ends with %q", out)
+		}
+		return n
+	}
+	frozen := func(name string) {
+		t.Helper()
+		d.eventually(name+" is frozen", func() error {
+			for _, p := range d.pods(name) {
+				if _, is := core.PausedSince(&p); is {
+					return nil
+				}
+			}
+			return errors.New("it is not")
+		})
+	}
+	runs := func(name string) {
+		t.Helper()
+		before := last(name)
+		d.eventually(name+" goes on", func() error {
+			if now := last(name); now <= before {
+				return fmt.Errorf("it stays at %d", now)
+			}
+			return nil
+		})
+	}
+
+	d.apply(count("low", "activeDeadlineSeconds: 300,"))
+	d.running("low", 1)
+	d.eventually("it counts", func() error {
+		if out := d.jobctl("logs", "jobs/low"); !strings.Contains(out, "3") {
+			return fmt.Errorf("%q", out)
+		}
+		return nil
+	})
+	if out := d.jobctl("pause", "jobs/low"); out != "job.batch/low paused\n" {
+		t.Errorf("it says %q", out)
+	}
+	frozen("low")
+	at := last("low")
+
+	d.apply(jobManifest{name: "other", container: "resources: {requests: {cpu: 1}}"}.String())
+	d.running("other", 1) // which takes all of the machine's CPU
+	d.kill()
+	d.serve()
+	frozen("low")
+	if now := last("low"); now != at {
+		t.Errorf("it went on from %d to %d", at, now)
+	}
+	pod := d.pods("low")[0]
+	if pod.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Error("its probe has restarted it")
+	}
+	began := time.Now()
+	if out, err := d.try("jobctl", nil, "exec", pod.Name, "--", "true"); err == nil || time.Since(began) > 20*time.Second ||
+		!strings.Contains(out, "it is paused, and nothing can run in it before it goes on") {
+		t.Errorf("a command in it: %v, %s", err, out)
+	}
+	why := strings.Join(strings.Fields(d.jobctl("why", "jobs/low")), " ")
+	for _, words := range []string{"is paused: 0 of 1 succeeded", "Its activeDeadlineSeconds stand still", "jobctl continue jobs/low"} {
+		if !strings.Contains(why, words) {
+			t.Errorf("why does not say %q: %s", words, why)
+		}
+	}
+	if out := d.jobctl("events", "--for", "job/low"); !strings.Contains(out, "Job paused") {
+		t.Errorf("no event tells of it:\n%s", out)
+	}
+	if out := d.jobctl("continue", "--all"); !strings.Contains(out, "job.batch/low continued") {
+		t.Errorf("it says %q", out)
+	}
+	runs("low")
+	j := d.until("low", "was paused", func(j *batchv1.Job) bool { return batch.PausedFor(j.Annotations) > 0 })
+	if ends, ok := batch.Deadline(j); !ok || !ends.After(j.Status.StartTime.Add(300*time.Second)) {
+		t.Errorf("its deadline is at %s: the pause counts", ends)
+	}
+	if out, err := d.try("jobctl", nil, "annotate", "jobs/low", "jobd.dev/paused-at=now"); err == nil || !strings.Contains(out, "must be a time") {
+		t.Errorf("a wrong time: %v, %s", err, out)
+	}
+	d.jobctl("annotate", "jobs/low", "--overwrite", "jobd.dev/paused-for=1000h")
+	if j := d.until("low", "there", func(*batchv1.Job) bool { return true }); batch.PausedFor(j.Annotations) > time.Hour {
+		t.Error("a client says for how long it was paused")
+	}
+
+	d.jobctl("delete", "jobs/other", "--wait=true")
+
+	// SIGTERM reaches what is frozen, and it ends as if it had not been.
+	d.jobctl("pause", "low")
+	frozen("low")
+	d.jobctl("suspend", "low")
+	d.eventually("its pod is gone", func() error {
+		if pods := d.pods("low"); len(pods) > 0 {
+			return fmt.Errorf("%s is %s", pods[0].Name, pods[0].Status.Phase)
+		}
+		return nil
+	})
+	d.jobctl("continue", "low")
+	d.jobctl("resume", "low")
+	d.running("low", 1)
+	runs("low")
+	for _, how := range [][]string{{"--grace-period=0", "--force"}, {"--wait=false"}} {
+		d.jobctl("pause", "low")
+		frozen("low")
+		d.jobctl(append([]string{"delete", "pod", d.pods("low")[0].Name}, how...)...)
+		d.eventually("its pod is gone", func() error {
+			for _, p := range d.pods("low") {
+				if p.Status.Phase == corev1.PodRunning {
+					return fmt.Errorf("%s runs", p.Name)
+				}
+			}
+			return nil
+		})
+		d.jobctl("delete", "jobs/low", "--ignore-not-found", "--wait=true")
+		d.apply(count("low", ""))
+		d.running("low", 1)
+		runs("low")
+	}
+	// What is frozen when everything is cleaned up goes, too: the test fails if something of it is left.
+	d.jobctl("pause", "low")
+	frozen("low")
+}

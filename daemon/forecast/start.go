@@ -1,0 +1,183 @@
+package forecast
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	wire "github.com/jobd/jobd/api/forecast"
+	"github.com/jobd/jobd/daemon/node"
+)
+
+// Starts returns when pods that wait are expected to start; those of which nobody knows are missing. estimate says what is known of
+// the pods of a Job beside their deadlines.
+//
+// Each in turn is given the earliest time at which it fits, beside what runs then and those before it: so nobody is expected to start
+// earlier because of a pod behind it, nor later. The only thing that is looked at is the room: requests, and how many pods there may be.
+func Starts(o node.Outlook, estimate func(types.UID) Runs, now time.Time) map[types.UID]wire.Expected {
+	p := plan{o: o, now: now, points: []point{{at: now, free: node.Resources{}, pods: o.MaxPods}}}
+	for name, amount := range o.Allocatable {
+		p.points[0].free[name] = amount
+	}
+	for i := range o.Running {
+		r := &o.Running[i]
+		ends, basis, runs := end(r, estimate(r.UID), now, now)
+		p.take(r, now, ends)
+		p.note(ends, basis, runs)
+	}
+	out := map[types.UID]wire.Expected{}
+	unknown := map[corev1.ResourceName]bool{}
+	for i := range o.Waiting {
+		w := &o.Waiting[i]
+		runs := estimate(w.UID)
+		at, ok := p.earliest(w, runs)
+		for name := range w.Requests {
+			ok = ok && !unknown[name]
+		}
+		if !ok { // those behind it may have to leave it what it needs, for nobody knows how long
+			for name := range w.Requests {
+				unknown[name] = true
+			}
+			continue
+		}
+		basis, n := p.sure(at)
+		out[w.UID] = *expected(at, basis, n)
+		ends, basis, n := end(w, runs, at, now)
+		p.take(w, at, ends)
+		p.note(ends, basis, n)
+	}
+	return out
+}
+
+// end returns when a pod that runs from some time on ends, the zero time if nobody knows, and how sure that is.
+func end(p *node.Outlined, runs Runs, from, now time.Time) (ends time.Time, basis string, n int) {
+	elapsed := time.Duration(0)
+	if !p.Started.IsZero() {
+		elapsed = now.Sub(p.Started)
+	}
+	if left, ok := runs.Left(elapsed); ok {
+		ends, basis, n = from.Add(left), wire.History, len(runs)
+	}
+	limit := p.Ends
+	if limit.IsZero() && p.Limit > 0 {
+		limit = from.Add(p.Limit)
+	}
+	if !limit.IsZero() && (ends.IsZero() || limit.Before(ends)) {
+		ends, basis, n = limit, wire.Deadline, 0
+	}
+	if !ends.IsZero() && ends.Before(now) { // it is about to
+		ends = now
+	}
+	return ends, basis, n
+}
+
+// plan is what is free from some times on.
+type plan struct {
+	o      node.Outlook
+	now    time.Time
+	points []point // in order
+	ends   []known
+}
+
+type point struct {
+	at   time.Time
+	free node.Resources
+	pods int
+}
+
+// known is an expected end.
+type known struct {
+	at    time.Time
+	basis string
+	runs  int
+}
+
+func (p *plan) note(at time.Time, basis string, runs int) {
+	if !at.IsZero() {
+		p.ends = append(p.ends, known{at, basis, runs})
+	}
+}
+
+// sure returns how sure what is expected by some time is: as sure as the least sure of what ends until then.
+func (p *plan) sure(at time.Time) (basis string, runs int) {
+	basis = wire.Deadline
+	for _, e := range p.ends {
+		if e.at.After(at) || e.basis == wire.Deadline {
+			continue
+		}
+		if basis == wire.Deadline || e.runs < runs {
+			runs = e.runs
+		}
+		basis = e.basis
+	}
+	return basis, runs
+}
+
+// split makes sure that a point is at some time, and returns which one.
+func (p *plan) split(at time.Time) int {
+	i, found := slices.BinarySearchFunc(p.points, at, func(p point, at time.Time) int { return p.at.Compare(at) })
+	if found {
+		return i
+	}
+	before := p.points[max(0, i-1)]
+	free := node.Resources{}
+	for name, amount := range before.free {
+		free[name] = amount
+	}
+	p.points = slices.Insert(p.points, i, point{at, free, before.pods})
+	return i
+}
+
+// take takes what a pod needs from a time on, until another one or, if that is zero, for ever.
+func (p *plan) take(w *node.Outlined, from, until time.Time) {
+	first := p.split(from)
+	last := len(p.points)
+	if !until.IsZero() {
+		if !until.After(from) {
+			return
+		}
+		last = p.split(until)
+	}
+	for i := first; i < last; i++ {
+		for name, amount := range w.Requests {
+			p.points[i].free[name] -= amount
+		}
+		p.points[i].pods -= w.Pods
+	}
+}
+
+// earliest returns when a pod fits for as long as it is expected to run; false for never.
+func (p *plan) earliest(w *node.Outlined, runs Runs) (time.Time, bool) {
+	for i := 0; i < len(p.points); i++ {
+		at := p.points[i].at
+		until, _, _ := end(w, runs, at, p.now)
+		fits := true
+		for j := i; fits && j < len(p.points) && (until.IsZero() || p.points[j].at.Before(until)); j++ {
+			fits = p.fits(&p.points[j], w)
+			if !fits {
+				i = max(i, j) // nor does it fit from before that on
+			}
+		}
+		if fits {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (p *plan) fits(at *point, w *node.Outlined) bool {
+	if at.pods < w.Pods {
+		return false
+	}
+	if p.o.Allocatable == nil {
+		return true
+	}
+	for name, amount := range w.Requests {
+		if at.free[name] < amount {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,264 @@
+package hold
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// pastSteps is how many steps of work it counts as to search the history for a Job: a pass does some tens of that.
+const pastSteps = loop.StepBudget / 50
+
+// Holds is the controller of Jobs that are held back.
+type Holds struct {
+	loop.Base
+	loop.NoPods
+	jobs Jobs
+
+	needed  map[string]*needed // by key of the Job
+	waiters map[string]*waiter // by key of the Job
+	dirty   *loop.Queue[string]
+
+	groups groups
+}
+
+// Jobs changes Jobs that were held back.
+type Jobs interface {
+	// Set folds in a Job as it now is.
+	Set(p *loop.Pass, key string, j *batchv1.Job) error
+	// Reconsider lets a Job be decided on that may start now.
+	Reconsider(uid types.UID)
+}
+
+// needed is a Job for which others wait.
+type needed struct {
+	// known: outcome is what is stored. It is looked up when that is asked for first.
+	known   bool
+	outcome Outcome
+	// past: the history was searched for the Job.
+	past    bool
+	waiters map[string]struct{}
+}
+
+// waiter is a Job that waits for others.
+type waiter struct {
+	uid       types.UID
+	namespace string
+	created   time.Time
+	needs     []batch.Need
+	// recovered: it was there when the daemon started, so that what it needs may have ended, and gone, before.
+	recovered bool
+}
+
+// New makes the controller. It opens and closes the gate.
+func New(jobs Jobs, gate *Gate) *Holds {
+	return &Holds{
+		jobs: jobs, needed: map[string]*needed{}, waiters: map[string]*waiter{}, dirty: loop.NewQueue[string](),
+		groups: newGroups(gate),
+	}
+}
+
+// Rebuild implements loop.Controller.
+func (h *Holds) Rebuild(s *store.Snapshot, _ time.Time) error { return h.groups.rebuild(s) }
+
+// Fold takes in what clients do to namespaces: the Jobs of one whose group has changed are looked at again, if
+// they wait or have a place.
+func (h *Holds) Fold(p *loop.Pass, c loop.Change) error {
+	if c.Resource != objects.Namespaces {
+		return nil
+	}
+	ns := &corev1.Namespace{}
+	if err := objects.Decode(c.Object, ns); err != nil {
+		return err
+	}
+	if c.Deleted {
+		ns.Annotations = nil
+	}
+	if !h.groups.setNamespace(ns) {
+		return nil
+	}
+	var of []string
+	for _, m := range h.groups.waits {
+		if in, _ := objects.NameOf(m.key); in == ns.Name {
+			of = append(of, m.key)
+		}
+	}
+	for _, place := range h.groups.places {
+		if place.Namespace == ns.Name {
+			of = append(of, store.Key(objects.Jobs, ns.Name, place.Job))
+		}
+	}
+	for _, key := range of {
+		j, ok, err := p.Jobs.Peek(key)
+		if err != nil {
+			return err
+		}
+		if ok {
+			h.groups.note(key, j)
+			h.jobs.Reconsider(j.UID)
+		}
+	}
+	return nil
+}
+
+// PodForgotten implements loop.PodFollower.
+func (h *Holds) PodForgotten(key string) { h.groups.podForgotten(key) }
+
+// JobRecovered implements loop.JobFollower.
+func (h *Holds) JobRecovered(key string, j *batchv1.Job) {
+	h.note(key, j, true)
+	h.groups.note(key, j)
+}
+
+// JobSetAside implements loop.JobFollower: nothing is decided about a Job that was set aside, so that it keeps nobody waiting for a
+// place which it could not use. One that has begun keeps its own.
+func (h *Holds) JobSetAside(j *batchv1.Job) {
+	h.forget(objects.Key(objects.Jobs, j))
+	h.groups.leave(j.UID)
+}
+
+// JobChanged implements loop.JobFollower.
+func (h *Holds) JobChanged(_ *loop.Pass, key string, j *batchv1.Job) error {
+	if n := h.needed[key]; n != nil {
+		h.learn(n, OutcomeOf(j))
+	}
+	h.note(key, j, false)
+	h.groups.note(key, j)
+	return nil
+}
+
+// JobGone implements loop.JobFollower.
+func (h *Holds) JobGone(p *loop.Pass, key string, j *batchv1.Job) {
+	h.forget(key)
+	h.groups.gone(j.UID)
+	if n := h.needed[key]; n != nil {
+		h.learn(n, OutcomeOf(j).gone(p.Now))
+	}
+}
+
+// learn takes in what has become of a Job for which others wait.
+func (h *Holds) learn(n *needed, o Outcome) {
+	same := n.known && n.outcome.Result == o.Result && n.outcome.Exists == o.Exists
+	n.known, n.outcome = true, o
+	if same || o.Result == "" {
+		return // nobody has waited for that
+	}
+	for key := range n.waiters {
+		h.dirty.Add(key)
+	}
+}
+
+// note takes in a Job as it now is.
+func (h *Holds) note(key string, j *batchv1.Job, recovered bool) {
+	if !batch.AwaitsJobs(j) {
+		h.forget(key)
+		return
+	}
+	w := &waiter{j.UID, j.Namespace, j.CreationTimestamp.Time, batch.After(j.Annotations), recovered}
+	if was := h.waiters[key]; was != nil {
+		// What is known of its needs is forgotten, and of one that is gone only the history tells.
+		w.recovered = recovered || was.uid == w.uid
+		h.forget(key)
+	}
+	h.waiters[key] = w
+	for _, n := range w.needs {
+		of := store.Key(objects.Jobs, w.namespace, n.Name)
+		if h.needed[of] == nil {
+			h.needed[of] = &needed{waiters: map[string]struct{}{}}
+		}
+		h.needed[of].waiters[key] = struct{}{}
+	}
+	h.dirty.Add(key)
+}
+
+// forget takes in that a Job waits for no others.
+func (h *Holds) forget(key string) {
+	w := h.waiters[key]
+	if w == nil {
+		return
+	}
+	delete(h.waiters, key)
+	for _, n := range w.needs {
+		of := store.Key(objects.Jobs, w.namespace, n.Name)
+		if delete(h.needed[of].waiters, key); len(h.needed[of].waiters) == 0 {
+			delete(h.needed, of)
+		}
+	}
+}
+
+// Dirty implements loop.Controller.
+func (h *Holds) Dirty() bool { return h.dirty.Len() > 0 || h.groups.isDirty() }
+
+// Settle implements loop.Controller.
+func (h *Holds) Settle(p *loop.Pass) (bool, error) {
+	if settled, err := h.dirty.Settle(func(key string) error { return h.settle(p, key) }); settled || err != nil {
+		return settled, err
+	}
+	return h.settleGroups(p)
+}
+
+// settle resumes a Job if nothing holds it back any more.
+func (h *Holds) settle(p *loop.Pass, key string) error {
+	w := h.waiters[key]
+	if w == nil || !p.Works(key) {
+		return nil
+	}
+	p.Worked(len(w.needs))
+	outcomes := make([]Outcome, len(w.needs))
+	for i, n := range w.needs {
+		o, err := h.outcome(p, w, n.Name)
+		if err != nil {
+			return err
+		}
+		if Judge(n, o, w.created) != Met {
+			return nil
+		}
+		outcomes[i] = o
+	}
+	j, ok, err := p.Jobs.Get(key)
+	if err != nil || !ok || j.UID != w.uid || !batch.AwaitsJobs(j) {
+		return err
+	}
+	batch.Resume(j, p.Now)
+	p.Jobs.Changed(key, j)
+	if err := event(p, j, corev1.EventTypeNormal, "NeedsMet", told(w.needs, outcomes)); err != nil {
+		return err
+	}
+	return h.jobs.Set(p, key, j)
+}
+
+// outcome returns what has become of a Job for which another waits.
+func (h *Holds) outcome(p *loop.Pass, w *waiter, name string) (Outcome, error) {
+	key := store.Key(objects.Jobs, w.namespace, name)
+	n := h.needed[key]
+	if !n.known {
+		j, ok, err := p.Jobs.Peek(key)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if n.known = true; ok {
+			n.outcome = OutcomeOf(j)
+		}
+	}
+	if n.outcome == (Outcome{}) && w.recovered && !n.past {
+		n.past = true
+		p.Worked(pastSteps)
+		var err error
+		if n.outcome, err = Past(p.Snapshot(), w.namespace, name, time.Time{}); err != nil {
+			return Outcome{}, err
+		}
+	}
+	return n.outcome, nil
+}
+
+func event(p *loop.Pass, j *batchv1.Job, kind, reason, message string) error {
+	return p.Event(objects.JobReference(j), events.JobController, kind, reason, message)
+}

@@ -1,0 +1,94 @@
+package loop
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// PodFollower is a controller that follows pods through their life on the node, whoever writes the changes. NoPods implements
+// what a follower does not need.
+type PodFollower interface {
+	// PodKnown is called when a pod is seen for the first time.
+	PodKnown(key string, p *corev1.Pod)
+	// PodEdited is called when a client has changed a pod.
+	PodEdited(key string, p *corev1.Pod)
+	// PodBound is called when a pod was bound to the node, or was found there at start.
+	PodBound(key string, p *corev1.Pod, now time.Time)
+	// PodRecovered is called for a pod that is known at start: something may have happened while the daemon was not
+	// running.
+	PodRecovered(key string, p *corev1.Pod)
+	// PodForgotten is called when nothing is left to be done for a pod.
+	PodForgotten(key string)
+}
+
+// NoPods is a PodFollower that does nothing.
+type NoPods struct{}
+
+// PodKnown implements PodFollower.
+func (NoPods) PodKnown(string, *corev1.Pod) {}
+
+// PodEdited implements PodFollower.
+func (NoPods) PodEdited(string, *corev1.Pod) {}
+
+// PodBound implements PodFollower.
+func (NoPods) PodBound(string, *corev1.Pod, time.Time) {}
+
+// PodRecovered implements PodFollower.
+func (NoPods) PodRecovered(string, *corev1.Pod) {}
+
+// PodForgotten implements PodFollower.
+func (NoPods) PodForgotten(string) {}
+
+// JobFollower is a controller that follows Jobs, whoever writes the changes. NoJobs implements what a follower does not need.
+type JobFollower interface {
+	// JobRecovered is called at start for a Job that is there. If it has finished and has no owner, no more of it is decoded
+	// than what tells its end (objects.JobEnd).
+	JobRecovered(key string, j *batchv1.Job)
+	// JobChanged is called when there is a Job, or it has changed.
+	JobChanged(p *Pass, key string, j *batchv1.Job) error
+	// JobSetAside is called instead for a Job that was set aside (package aside).
+	JobSetAside(j *batchv1.Job)
+	// JobGone is called when the object of a Job is gone.
+	JobGone(p *Pass, key string, j *batchv1.Job)
+}
+
+// NoJobs is a JobFollower that does nothing.
+type NoJobs struct{}
+
+// JobRecovered implements JobFollower.
+func (NoJobs) JobRecovered(string, *batchv1.Job) {}
+
+// JobChanged implements JobFollower.
+func (NoJobs) JobChanged(*Pass, string, *batchv1.Job) error { return nil }
+
+// JobSetAside implements JobFollower.
+func (NoJobs) JobSetAside(*batchv1.Job) {}
+
+// JobGone implements JobFollower.
+func (NoJobs) JobGone(*Pass, string, *batchv1.Job) {}
+
+// Followers are the controllers that follow pods and Jobs, in the order of all controllers. They are found by their methods
+// once all are made, so that none of them has to be known to the controllers of pods and Jobs.
+type Followers struct {
+	pods []PodFollower
+	jobs []JobFollower
+}
+
+// Pods returns those that follow pods.
+func (f *Followers) Pods() []PodFollower { return f.pods }
+
+// Jobs returns those that follow Jobs.
+func (f *Followers) Jobs() []JobFollower { return f.jobs }
+
+func (f *Followers) find(all []Controller) {
+	for _, c := range all {
+		if p, ok := c.(PodFollower); ok {
+			f.pods = append(f.pods, p)
+		}
+		if j, ok := c.(JobFollower); ok {
+			f.jobs = append(f.jobs, j)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package metrics
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// other is the value of a label that counts all that has no series of its own.
+const other = "other"
+
+// Labels whose values clients choose would have any number of series, each of which is kept for ever, and may be no text at all.
+
+// reasons are those of conditions that end Jobs. Clients may write the status of a Job, and any reason.
+var reasons = []string{
+	batchv1.JobReasonPodFailurePolicy, batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonDeadlineExceeded,
+	batchv1.JobReasonMaxFailedIndexesExceeded, batchv1.JobReasonFailedIndexes, batchv1.JobReasonSuccessPolicy,
+	batchv1.JobReasonCompletionsReached, "",
+}
+
+func knownReason(reason string) string {
+	if slices.Contains(reasons, reason) {
+		return reason
+	}
+	return other
+}
+
+// maxManagers is how many of the managers of Jobs that are managed elsewhere have a series of their own: the first ones.
+const maxManagers = 100
+
+type managers []string
+
+func (m *managers) known(manager string) string {
+	if !slices.Contains(*m, manager) {
+		if len(*m) >= maxManagers {
+			return other
+		}
+		*m = append(*m, manager)
+	}
+	return manager
+}

@@ -1,0 +1,122 @@
+package node
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+func asking(uid string, priority int32, cpu, memory int64) *Pod {
+	return &Pod{
+		UID: types.UID(uid), Priority: priority,
+		shape: newShape(Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}, nil, terms{}, false),
+	}
+}
+
+func TestAFrozenPodGivesItsCPUBack(t *testing.T) {
+	n := New(10, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+	n.Bound(asking("a", 0, 1000, 60), time.Time{}, false)
+	n.Wait(asking("b", 0, 1000, 30), false)
+	n.Wait(asking("large", 0, 500, 50), false)
+	if step, ok := n.Next(nil); ok && len(step.Bind) > 0 {
+		t.Fatalf("%+v", step)
+	}
+	n.Freeze("a", true)
+	n.Freeze("a", true)
+	step, ok := n.Next(nil)
+	if !ok || len(step.Bind) != 1 || step.Bind[0] != "b" {
+		t.Fatalf("%+v", step)
+	}
+	n.Freeze("a", false)
+	if got := n.used.all.amounts; !maps.Equal(got, Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 90}) {
+		t.Errorf("used: %v", got)
+	}
+	n.Freeze("a", true)
+	n.Gone("a")
+	n.Gone("b")
+	if got := n.used.all.amounts; len(got) > 0 || len(n.used.by) > 0 {
+		t.Errorf("what is left: %v %v", got, n.used.by)
+	}
+}
+
+// A pod that is frozen is no victim for want of CPU, which it does not use, but may be one for want of memory.
+func TestFrozenPodsAreNotPreemptedForCPU(t *testing.T) {
+	for memory, want := range map[int64]string{10: "", 90: "frozen"} {
+		n := New(10, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+		n.Bound(asking("frozen", 0, 1000, 60), time.Time{}, false)
+		n.Freeze("frozen", true)
+		n.Bound(asking("runs", 1, 1000, 5), time.Time{}, false)
+		n.Wait(asking("urgent", 2, 1000, memory), false)
+		step, ok := n.Next(nil)
+		victims := map[types.UID]bool{}
+		for _, v := range step.Victims {
+			victims[v] = true
+		}
+		if !ok || !victims["runs"] || victims["frozen"] != (want != "") {
+			t.Errorf("memory %d: %+v", memory, step)
+		}
+	}
+}
+
+// Whatever happens, what is used is the sum of what the pods on the node keep.
+func TestFreezingAddsUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := New(100, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 1000})
+		type state struct {
+			cpu, memory int64
+			frozen      bool
+		}
+		pods := map[types.UID]*state{}
+		names := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+		amount := rapid.Int64Range(1, 50)
+		t.Repeat(map[string]func(*rapid.T){
+			"bind": func(t *rapid.T) {
+				name := names.Draw(t, "name")
+				if pods[types.UID(name)] != nil {
+					t.Skip()
+				}
+				s := &state{cpu: amount.Draw(t, "cpu"), memory: amount.Draw(t, "memory")}
+				pods[types.UID(name)] = s
+				n.Bound(asking(name, int32(len(name)), s.cpu, s.memory), time.Time{}, rapid.Bool().Draw(t, "ends"))
+			},
+			"freeze": func(t *rapid.T) {
+				uid, frozen := types.UID(names.Draw(t, "name")), rapid.Bool().Draw(t, "frozen")
+				n.Freeze(uid, frozen)
+				if s := pods[uid]; s != nil {
+					s.frozen = frozen
+				}
+			},
+			"resize": func(t *rapid.T) {
+				name := names.Draw(t, "name")
+				s := pods[types.UID(name)]
+				if s == nil {
+					t.Skip()
+				}
+				s.cpu = amount.Draw(t, "cpu")
+				if reason, message := n.Allocate(types.UID(name), asking(name, int32(len(name)), s.cpu, s.memory), false); reason != "" {
+					t.Fatal(reason, message)
+				}
+			},
+			"end": func(t *rapid.T) {
+				uid := types.UID(names.Draw(t, "name"))
+				n.Gone(uid)
+				delete(pods, uid)
+			},
+			"": func(t *rapid.T) {
+				want := Resources{}
+				for _, s := range pods {
+					if want[corev1.ResourceMemory] += s.memory; !s.frozen {
+						want[corev1.ResourceCPU] += s.cpu
+					}
+				}
+				if !maps.Equal(n.used.all.amounts, want) {
+					t.Fatalf("used %v, want %v", n.used.all.amounts, want)
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Outlook is what is on the node and what waits for it, for those who look ahead.
+type Outlook struct {
+	MaxPods     int
+	Allocatable Resources // nil: anything
+	Running     []Outlined
+	// Waiting are in the order of the queue. Those that the node does not take even if it is empty are missing.
+	Waiting []Outlined
+	// More is how many wait behind them.
+	More int
+}
+
+// Outlined is a pod, or the pods of a gang that have to start together.
+type Outlined struct {
+	UID      types.UID // of the first
+	Pods     int
+	Requests Resources
+	// Started is when it has started, Ends when it has ended at the latest; zero for not yet, and for never.
+	Started, Ends time.Time
+	// Limit is how long it may run, 0 for ever.
+	Limit time.Duration
+}
+
+// Outlook returns the pods on the node and the first that wait, that many.
+func (n *Node) Outlook(most int) Outlook {
+	o := Outlook{MaxPods: n.MaxPods, Allocatable: n.Allocatable}
+	for _, b := range n.bound {
+		p := Outlined{UID: b.UID, Pods: 1, Requests: b.shape.ask, Started: b.startedAt(), Limit: b.limit.duration()}
+		if b.ends != 0 {
+			p.Ends = time.Unix(b.ends, 0)
+		}
+		o.Running = append(o.Running, p)
+	}
+	slices.SortFunc(o.Running, func(a, b Outlined) int { return a.Started.Compare(b.Started) })
+	var first []*waiter // no more than that many, in order
+	for _, w := range n.waiting {
+		if n.unfit(w.shape) != "" {
+			continue
+		}
+		if len(first) == most {
+			if o.More++; !w.Before(first[most-1]) {
+				continue
+			}
+			first = first[:most-1]
+		}
+		at, _ := slices.BinarySearchFunc(first, w, func(a, b *waiter) int {
+			if a.Before(b) {
+				return -1
+			}
+			return 1
+		})
+		first = slices.Insert(first, at, w)
+	}
+	gangs := map[*group]bool{}
+	for _, w := range first {
+		p := Outlined{UID: w.UID, Pods: 1, Requests: w.shape.ask, Limit: w.limit.duration()}
+		if g := w.line.gang; g != nil && g.bound < g.need() {
+			if gangs[g] {
+				continue
+			}
+			gangs[g] = true
+			needs, ok := n.demand(w.line)
+			if !ok {
+				continue
+			}
+			p.Pods, p.Requests = needs.pods, needs.amounts
+		}
+		o.Waiting = append(o.Waiting, p)
+	}
+	return o
+}
+
+// duration returns how long a limit is, 0 for ever.
+func (l limit) duration() time.Duration {
+	if l == 0 {
+		return 0
+	}
+	return time.Duration(min(l.seconds(), int64(1<<62)/int64(time.Second))) * time.Second
+}

@@ -1,0 +1,71 @@
+package notices
+
+import (
+	"encoding/json"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/notify"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// What is remembered of a CronJob or of Jobs of one name is stored by these names, in their namespace.
+const (
+	ofCronJob = "cronjob."
+	ofJobs    = "job."
+)
+
+// nameOf returns under which name something is remembered of a Job, and the UID of the CronJob that controls it; empty for none.
+func nameOf(j *batchv1.Job) (name string, owner types.UID) {
+	if cj := notify.CronJobOf(j); cj != "" {
+		return ofCronJob + cj, metav1.GetControllerOfNoCopy(j).UID
+	}
+	return ofJobs + j.Name, ""
+}
+
+// forgetAfter is for how long it is remembered that the last Job of a name has failed, if no other comes.
+const forgetAfter = 30 * 24 * 60 * 60 // seconds
+
+func memoryKey(namespace, name string) string {
+	return store.Key(objects.NoticeMemories, namespace, name)
+}
+
+// readMemory returns what is remembered; of another CronJob of the same name nothing is.
+func readMemory(from objects.Getter, namespace, name string, owner types.UID) (m notify.Memory, err error) {
+	o, ok := from.Get(memoryKey(namespace, name))
+	if !ok || o.UID != string(owner) {
+		return m, nil
+	}
+	if err := json.Unmarshal(o.Value, &m); err != nil {
+		return m, fmt.Errorf("%s: %w", o.Key, err)
+	}
+	return m, nil
+}
+
+// putMemory stores what is to be remembered, if that is not what was.
+func putMemory(p *loop.Pass, namespace, name string, owner types.UID, was, is notify.Memory) error {
+	value, err := json.Marshal(is)
+	if err != nil {
+		return err
+	}
+	before, err := json.Marshal(was)
+	if err != nil || string(value) == string(before) {
+		return err
+	}
+	key := memoryKey(namespace, name)
+	if is.Empty() {
+		p.Delete(key)
+		return nil
+	}
+	o := store.Object{Key: key, UID: string(owner), Value: value}
+	if owner == "" && is.Every == 0 {
+		o.Expires = p.Now.Unix() + forgetAfter
+	}
+	p.PutStored(o)
+	return nil
+}

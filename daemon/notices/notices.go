@@ -1,0 +1,456 @@
+// Package notices is the concern of notices in the control loop: it sees what becomes of Jobs and CronJobs, lets package notify
+// decide what that means to those who want to be told, and writes notices in the same transaction, so that none is lost and
+// none comes twice. Package daemon/receivers delivers what is written.
+//
+// Without receivers there is no Teller, and the concern of expectations alone remains, which costs nothing for objects without
+// its annotation.
+package notices
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/notify"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// A namespace may write this many notices at once, and then one in every interval, so that a Job that starts others over and
+// over fills nobody's mailbox.
+const (
+	burst    = 300
+	interval = 10 * time.Second
+)
+
+// Teller is the controller that writes notices.
+type Teller struct {
+	loop.Base
+	loop.NoJobs
+	timers    *loop.Timers
+	receivers notify.Receivers
+
+	known map[types.UID]*record // Jobs that have not ended
+	// marks are what is stored of those that have to be remembered over a restart, by the Job's key, until Jobs are recovered.
+	marks map[string]stored
+	// recovered are Jobs to look at that were there at the start: others may have ended them meanwhile, or they wait.
+	recovered map[types.UID]string
+
+	namespaces map[string]map[string]string // annotations of those that ask for something
+	pending    map[string]*pending          // by receiver
+	allowed    map[string]*rate.Limiter     // by namespace
+}
+
+// record is what is known of a Job.
+type record struct {
+	seen notify.Seen
+	mark mark
+}
+
+// mark is what has to be remembered of a Job while it has not ended.
+type mark struct {
+	Key string `json:"key"` // of the Job
+	// Elsewhere: another controller ends it, in a transaction that is not ours.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+	// Waits is the attempt of which it was told that it waits.
+	Waits int `json:"waits,omitempty"`
+	// Started is the attempt of which it was told that it has started.
+	Started int `json:"started,omitempty"`
+}
+
+// stored is a mark of the Job that has a UID.
+type stored struct {
+	mark
+	uid types.UID
+}
+
+// pending counts what waits for a receiver.
+type pending struct {
+	all int
+	of  map[string]int // by namespace
+}
+
+// NewTeller makes the controller; nil if there are no receivers.
+func NewTeller(timers *loop.Timers, receivers notify.Receivers) *Teller {
+	if len(receivers) == 0 {
+		return nil
+	}
+	return &Teller{
+		timers: timers, receivers: receivers, known: map[types.UID]*record{}, marks: map[string]stored{}, recovered: map[types.UID]string{},
+		namespaces: map[string]map[string]string{}, pending: map[string]*pending{}, allowed: map[string]*rate.Limiter{},
+	}
+}
+
+// Rebuild implements loop.Controller.
+func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
+	s.Keys(objects.Notices+"/", "", func(key string) bool {
+		t.count(key, 1)
+		return true
+	})
+	s.Range(objects.NoticeMarks+"/", "", func(o store.Object) bool {
+		var m mark
+		if err = json.Unmarshal(o.Value, &m); err != nil {
+			err = fmt.Errorf("%s: %w", o.Key, err)
+			return false
+		}
+		t.marks[m.Key] = stored{m, types.UID(o.UID)}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
+		t.namespace(ns.Name, ns.Annotations)
+		return nil
+	})
+}
+
+// namespace takes in what a namespace asks for.
+func (t *Teller) namespace(name string, annotations map[string]string) {
+	delete(t.namespaces, name)
+	if notices.Asks(annotations) {
+		t.namespaces[name] = annotations
+	}
+}
+
+// Key returns the key of a notice: by receiver, then in the order in which they are written, with the namespace for the count.
+func Key(receiver string, version uint64, namespace string) string {
+	return fmt.Sprintf("%s/%s/%016x.%s", objects.Notices, receiver, version, namespace)
+}
+
+// ReceiverOf returns the receiver in the key of a notice.
+func ReceiverOf(key string) string {
+	receiver, _ := objects.NameOf(key)
+	return receiver
+}
+
+// count takes in that a notice was written, or is gone.
+func (t *Teller) count(key string, n int) {
+	receiver, name := objects.NameOf(key)
+	_, namespace, _ := strings.Cut(name, ".")
+	p := t.pending[receiver]
+	if p == nil {
+		p = &pending{of: map[string]int{}}
+		t.pending[receiver] = p
+	}
+	p.all += n
+	if p.of[namespace] += n; p.of[namespace] <= 0 {
+		delete(p.of, namespace)
+	}
+}
+
+// Fold takes in which notices were delivered, and what namespaces ask for.
+func (t *Teller) Fold(_ *loop.Pass, change loop.Change) error {
+	switch change.Resource {
+	case objects.Notices:
+		if change.Deleted {
+			t.count(change.Object.Key, -1)
+		}
+	case objects.Namespaces:
+		ns := &corev1.Namespace{}
+		if err := objects.Decode(change.Object, ns); err != nil || change.Deleted {
+			return err
+		}
+		t.namespace(ns.Name, ns.Annotations)
+	}
+	return nil
+}
+
+// Gone implements loop.GoneFollower.
+func (t *Teller) Gone(_ *loop.Pass, o store.Object) {
+	if objects.ResourceOf(o.Key) == objects.Namespaces {
+		_, name := objects.NameOf(o.Key)
+		t.namespace(name, nil)
+		delete(t.allowed, name)
+	}
+}
+
+// JobRecovered implements loop.JobFollower.
+func (t *Teller) JobRecovered(key string, j *batchv1.Job) {
+	m := t.marks[key]
+	if !objects.Finished(j) {
+		if m.uid == j.UID {
+			delete(t.marks, key)
+		} else {
+			m = stored{} // that is of another Job
+		}
+		rec := &record{notify.See(j), m.mark}
+		told := m.Started == rec.seen.Attempt
+		if rec.seen.Started = rec.seen.Started || told; m.Elsewhere { // what has happened since was not seen
+			rec.seen.Started = told
+		}
+		t.known[j.UID] = rec
+		mayTell := notify.CronJobOf(j) != "" || notices.Of(j.Annotations, t.namespaces[j.Namespace]).Wants(notices.Waits)
+		if m.Elsewhere || !rec.seen.Started && mayTell {
+			t.recovered[j.UID] = key
+		}
+		return
+	}
+	if m.uid != "" { // no more is decoded of j than its end
+		delete(t.marks, key)
+		t.known[m.uid] = &record{notify.Seen{Started: m.Started > 0, Attempt: 1}, m.mark}
+		t.recovered[m.uid] = key
+	}
+}
+
+// Dirty implements loop.Controller.
+func (t *Teller) Dirty() bool { return len(t.recovered) > 0 || len(t.marks) > 0 }
+
+// Settle looks at a Job that was recovered, and then removes marks of those that are gone.
+func (t *Teller) Settle(p *loop.Pass) (bool, error) {
+	for uid, key := range t.recovered {
+		delete(t.recovered, uid)
+		j, ok, err := p.Jobs.Get(key)
+		if err != nil {
+			return true, err
+		}
+		if !ok || j.UID != uid {
+			t.forget(p, key, uid, t.known[uid])
+			return true, nil
+		}
+		return true, t.JobChanged(p, key, j)
+	}
+	for key, m := range t.marks {
+		delete(t.marks, key)
+		p.Delete(markKey(m.uid))
+		return true, nil
+	}
+	return false, nil
+}
+
+func markKey(uid types.UID) string { return store.Key(objects.NoticeMarks, "", string(uid)) }
+
+// JobGone implements loop.JobFollower.
+func (t *Teller) JobGone(p *loop.Pass, key string, j *batchv1.Job) {
+	if rec := t.known[j.UID]; rec != nil {
+		t.forget(p, key, j.UID, rec)
+	}
+}
+
+func (t *Teller) forget(p *loop.Pass, key string, uid types.UID, rec *record) {
+	t.timers.Set(t, key, time.Time{})
+	if rec.mark.Key != "" {
+		p.Delete(markKey(uid))
+	}
+	delete(t.known, uid)
+}
+
+// JobChanged lets it be decided what a change of a Job means.
+func (t *Teller) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
+	rec := t.known[j.UID]
+	if rec == nil && objects.Finished(j) {
+		return nil // it had ended before
+	}
+	isNew := rec == nil
+	if isNew {
+		rec = &record{seen: notify.Seen{Attempt: notify.See(j).Attempt}}
+		t.known[j.UID] = rec
+	}
+	was, is := rec.seen, rec.seen.Then(j)
+	rec.seen = is
+	if !isNew && is == was && is.Started && !is.Ended {
+		return nil // nothing that matters
+	}
+	wanted, err := t.wanted(p, j)
+	if err != nil {
+		return err
+	}
+	if is != was {
+		if err := t.decide(p, j, was, wanted); err != nil {
+			return err
+		}
+	}
+	if is.Ended {
+		t.forget(p, key, j.UID, rec)
+		return nil
+	}
+	var due time.Time
+	if wanted.Wants(notices.Waits) && !is.Started && rec.mark.Waits != is.Attempt {
+		due = notify.WaitsUntil(j, wanted.After)
+	}
+	t.timers.Set(t, key, due)
+	m := rec.mark
+	m.Elsewhere = !job.Managed(j) && len(wanted.Receivers) > 0
+	if is.Started && (m.Elsewhere || t.tellsStarts(wanted)) {
+		m.Started = is.Attempt
+	}
+	return t.putMark(p, key, j.UID, rec, m)
+}
+
+// tellsStarts reports whether somebody is told of starts. Then it has to be remembered which Jobs have: the status does not say
+// so of one whose pods do not run just now.
+func (t *Teller) tellsStarts(w notices.Wanted) bool {
+	return w.Wants(notices.StartedLate) || slices.ContainsFunc(w.Receivers, func(name string) bool {
+		r := t.receivers[name]
+		return r != nil && r.Healthcheck != nil
+	})
+}
+
+func (t *Teller) putMark(p *loop.Pass, key string, uid types.UID, rec *record, m mark) error {
+	if rec.mark == m {
+		return nil
+	}
+	m.Key = key
+	rec.mark = m
+	value, err := json.Marshal(m)
+	if err == nil {
+		p.PutStored(store.Object{Key: markKey(uid), UID: string(uid), Value: value})
+	}
+	return err
+}
+
+// decide writes what a change of a Job means.
+func (t *Teller) decide(p *loop.Pass, j *batchv1.Job, was notify.Seen, wanted notices.Wanted) error {
+	name, owner := nameOf(j)
+	memory, err := readMemory(p, j.Namespace, name, owner)
+	if err != nil {
+		return err
+	}
+	said, after := notify.Decide(was, j, memory, wanted.After, p.Now)
+	if len(wanted.Receivers) == 0 && !memory.Failed {
+		after.Failed = false // nobody would be told that it has recovered
+	}
+	if err := putMemory(p, j.Namespace, name, owner, memory, after); err != nil {
+		return err
+	}
+	for i := range said {
+		if err := t.Tell(p, objects.JobReference(j), &said[i], wanted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Due tells that a Job waits.
+func (t *Teller) Due(p *loop.Pass, key string) error {
+	j, ok, err := p.Jobs.Get(key)
+	if err != nil || !ok {
+		return err
+	}
+	rec := t.known[j.UID]
+	if rec == nil {
+		return nil
+	}
+	wanted, err := t.wanted(p, j)
+	if err != nil {
+		return err
+	}
+	until := notify.WaitsUntil(j, wanted.After)
+	if until.IsZero() || rec.seen.Started || !wanted.Wants(notices.Waits) || rec.mark.Waits == rec.seen.Attempt {
+		return nil
+	}
+	if until.After(p.Now) {
+		t.timers.Set(t, key, until)
+		return nil
+	}
+	n, m := notify.Waits(j, p.Now), rec.mark
+	m.Waits = rec.seen.Attempt
+	if err := t.putMark(p, key, j.UID, rec, m); err != nil {
+		return err
+	}
+	return t.Tell(p, objects.JobReference(j), &n, wanted)
+}
+
+// wanted returns what a Job asks for, or what it belongs to.
+func (t *Teller) wanted(p *loop.Pass, j *batchv1.Job) (notices.Wanted, error) {
+	var ofCronJob map[string]string
+	if name := notify.CronJobOf(j); name != "" {
+		cj, ok, err := p.CronJobs.Get(store.Key(objects.CronJobs, j.Namespace, name))
+		if err != nil {
+			return notices.Wanted{}, err
+		}
+		if ok {
+			ofCronJob = cj.Annotations
+		}
+	}
+	return notices.Of(j.Annotations, ofCronJob, t.namespaces[j.Namespace]), nil
+}
+
+// wantedOf returns what a CronJob asks for, or its namespace.
+func (t *Teller) wantedOf(cj *batchv1.CronJob) notices.Wanted {
+	return notices.Of(cj.Annotations, t.namespaces[cj.Namespace])
+}
+
+// Tell writes a notice to each receiver that is to be told of it. One that is not known, or has too much to be told already, is
+// an event of the object.
+func (t *Teller) Tell(p *loop.Pass, about corev1.ObjectReference, n *notify.Notice, wanted notices.Wanted) error {
+	var value []byte
+	for _, name := range slices.Sorted(slices.Values(wanted.Receivers)) {
+		r := t.receivers[name]
+		if r == nil {
+			if !notify.Asked(n, wanted) {
+				continue
+			}
+			if err := t.lost(p, about, n, name, "there is no receiver of that name in the settings of jobd"); err != nil {
+				return err
+			}
+			continue
+		}
+		if !notify.Goes(n, r, wanted) {
+			continue
+		}
+		if why := t.full(name, about.Namespace, p.Now); why != "" {
+			if err := t.lost(p, about, n, name, why); err != nil {
+				return err
+			}
+			continue
+		}
+		if value == nil {
+			var err error
+			if value, err = json.Marshal(notify.Pending{Notice: *n}); err != nil {
+				return err
+			}
+		}
+		key := Key(name, p.Version()+1, about.Namespace)
+		p.PutStored(store.Object{Key: key, UID: n.Object.UID, Value: value})
+		t.count(key, 1)
+	}
+	return nil
+}
+
+// full returns why a receiver takes no more notices of a namespace now; empty if it does.
+func (t *Teller) full(receiver, namespace string, now time.Time) string {
+	limit := t.allowed[namespace]
+	if limit == nil {
+		limit = rate.NewLimiter(rate.Every(interval), burst)
+		t.allowed[namespace] = limit
+	}
+	waits := t.pending[receiver]
+	switch {
+	case waits != nil && waits.all >= notify.MaxPending:
+		return fmt.Sprintf("%d others wait for it", waits.all)
+	case waits != nil && waits.of[namespace] >= notify.MaxNamespacePending:
+		return fmt.Sprintf("%d others of this namespace wait for it", waits.of[namespace])
+	case !limit.AllowN(now, 1):
+		return "this namespace has sent too many lately"
+	}
+	return ""
+}
+
+// lost tells of a notice that is not delivered.
+func (t *Teller) lost(p *loop.Pass, about corev1.ObjectReference, n *notify.Notice, receiver, why string) error {
+	p.Figures.NoticeRefused(string(n.Kind))
+	return p.Event(about, source(about), corev1.EventTypeWarning, NotDelivered, fmt.Sprintf("%s is not told of %q: %s", receiver, n.Kind, why))
+}
+
+// NotDelivered is the reason of the event of a notice that a receiver will not get.
+const NotDelivered = "NoticeNotDelivered"
+
+// source returns the component that an object's events come from.
+func source(about corev1.ObjectReference) string {
+	if about.Kind == "CronJob" {
+		return events.CronJobController
+	}
+	return events.JobController
+}

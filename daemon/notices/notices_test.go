@@ -1,0 +1,314 @@
+package notices_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/controltest"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/notify"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/runtime/simulated"
+	"github.com/jobd/jobd/store"
+)
+
+// newWorld is a world with a receiver for each kind.
+func newWorld(t *testing.T) *controltest.World {
+	w := controltest.New(t)
+	w.Receivers = notify.Receivers{
+		"ops":   {Webhook: &notify.Webhook{URL: "http://127.0.0.1:1"}},
+		"watch": {Healthcheck: &notify.Healthcheck{URL: "http://127.0.0.1:1"}},
+		"other": {Webhook: &notify.Webhook{URL: "http://127.0.0.1:1"}, Namespaces: []string{"team"}},
+	}
+	w.Stop()
+	w.Start()
+	return w
+}
+
+// written returns the notices that wait for receivers, in order: "RECEIVER KIND NAME".
+func written(w *controltest.World) (all []string, ids []string) {
+	w.T.Helper()
+	synctest.Wait()
+	if err := w.Store.View(func(s *store.Snapshot) error {
+		var failed error
+		s.Range(objects.Notices+"/", "", func(o store.Object) bool {
+			var p notify.Pending
+			if failed = json.Unmarshal(o.Value, &p); failed != nil {
+				return false
+			}
+			receiver, _ := objects.NameOf(o.Key)
+			name := p.Object.Name
+			if p.CronJob != "" {
+				name = p.CronJob
+			}
+			all, ids = append(all, fmt.Sprintf("%s %s %s", receiver, p.Kind, name)), append(ids, receiver+p.ID)
+			return true
+		})
+		return failed
+	}); err != nil {
+		w.T.Fatal(err)
+	}
+	return all, ids
+}
+
+func expect(w *controltest.World, what string, want ...string) {
+	w.T.Helper()
+	got, ids := written(w)
+	if !slices.Equal(got, want) {
+		w.T.Errorf("%s: %q, want %q", what, got, want)
+	}
+	slices.Sort(ids)
+	if len(slices.Compact(ids)) != len(got) {
+		w.T.Errorf("%s: an id comes twice", what)
+	}
+}
+
+func asks(annotations ...string) map[string]string {
+	all := map[string]string{}
+	for i := 0; i < len(annotations); i += 2 {
+		all[annotations[i]] = annotations[i+1]
+	}
+	return all
+}
+
+// A night of a hundred CronJobs, with failures, recoveries and one that does not run, gives these notices and no others. The
+// daemon is killed in between.
+func TestANight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		kinds := []struct {
+			name, on      string
+			first, second string // exit codes
+			want          []string
+		}{
+			{"good", "failed,recovered", "0", "0", nil},
+			{"mended", "failed,recovered", "1", "0", []string{"failed", "recovered"}},
+			{"broken", "failed", "1", "1", []string{"failed", "failed"}},
+			{"all", "finished", "0", "1", []string{"finished", "failed"}},
+			{"quiet", "waits", "1", "0", nil},
+		}
+		want := map[string][]string{"idle": {"overdue"}}
+		code := func(cj *batchv1.CronJob, code string) {
+			cj.Spec.JobTemplate.Spec.BackoffLimit = ptr.To(int32(0))
+			cj.Spec.JobTemplate.Spec.Template.Annotations[simulated.ExitCode] = code
+		}
+		for i := range 99 {
+			k := kinds[i%len(kinds)]
+			name := fmt.Sprintf("%s-%d", k.name, i)
+			w.CreateCronJob(name, "0 1,3 * * *", "10m", func(cj *batchv1.CronJob) {
+				cj.Annotations = asks(notices.ReceiversAnnotation, "ops", notices.OnAnnotation, k.on)
+				code(cj, k.first)
+			})
+			if len(k.want) > 0 {
+				want[name] = k.want
+			}
+		}
+		w.CreateCronJob("idle", "0 1,3 * * *", "10m", func(cj *batchv1.CronJob) {
+			cj.Annotations = asks(notices.ReceiversAnnotation, "ops", notices.EveryAnnotation, "5h")
+			cj.Spec.Suspend = ptr.To(true)
+		})
+		time.Sleep(time.Hour + 5*time.Minute)
+		w.Stop()
+		w.Start()
+		time.Sleep(time.Hour)
+		for i := range 99 {
+			cj := w.CronJob(fmt.Sprintf("%s-%d", kinds[i%len(kinds)].name, i))
+			code(cj, kinds[i%len(kinds)].second)
+			w.Put(objects.Key(objects.CronJobs, cj), cj)
+		}
+		time.Sleep(2 * time.Hour)
+		w.Stop()
+		time.Sleep(3 * time.Hour) // the machine is off when something is due
+		w.Start()
+		time.Sleep(time.Minute)
+		got := map[string][]string{}
+		lines, ids := written(w)
+		for _, line := range lines {
+			_, line, _ := strings.Cut(line, " ")
+			kind, name, _ := strings.Cut(line, " ")
+			got[name] = append(got[name], kind)
+		}
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if !slices.Equal(got[name], want[name]) {
+				t.Errorf("%s: %q, want %q", name, got[name], want[name])
+			}
+			delete(got, name)
+		}
+		slices.Sort(ids)
+		if len(got) > 0 || len(slices.Compact(ids)) != len(lines) {
+			t.Errorf("further ones: %v; %d ids of %d", got, len(slices.Compact(ids)), len(lines))
+		}
+		if said := w.Events("idle"); !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "Overdue: ") }) {
+			t.Errorf("no event: %q", said)
+		}
+	})
+}
+
+// A Job is told of once, however many of its pods fail, by the receivers that it, or its namespace, names.
+func TestAJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		j := controltest.Simulate("train", "1m", "1")
+		j.Spec.BackoffLimit = ptr.To(int32(4))
+		j.Annotations = asks(notices.ReceiversAnnotation, "ops,watch,other,nobody")
+		w.Create(j)
+		time.Sleep(30 * time.Second)
+		w.Stop()
+		w.Start()
+		time.Sleep(time.Hour)
+		expect(w, "a failed Job", "ops failed train", "watch started train", "watch failed train")
+		var lost []string
+		for _, e := range w.Events("train") {
+			if reason, _, _ := strings.Cut(e, ":"); reason == "NoticeNotDelivered" {
+				lost = append(lost, e)
+			}
+		}
+		if len(lost) != 1 || !strings.Contains(lost[0], "nobody is not told of") {
+			t.Errorf("of a receiver that there is not: %q", lost)
+		}
+		w.Create(controltest.Simulate("unasked", "1m", "1"))
+		time.Sleep(time.Hour)
+		if all, _ := written(w); len(all) != 3 {
+			t.Errorf("unasked for: %q", all)
+		}
+	})
+}
+
+// One that waits is told of once, also over a restart, and that it has started late when it has.
+func TestAJobThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		w.Allocatable = node.Resources{"cpu": 1000}
+		w.Stop()
+		w.Start()
+		w.Bare("before", "1", "2h", nil)
+		j := controltest.Simulate("late", "1m", "0")
+		j.Spec.Template.Spec.Containers = controltest.Asking("1")
+		j.Annotations = asks(
+			notices.ReceiversAnnotation, "ops", notices.OnAnnotation, "waits,started-late,finished", notices.AfterAnnotation, "30m",
+		)
+		w.Create(j)
+		time.Sleep(29 * time.Minute)
+		expect(w, "in time")
+		time.Sleep(2 * time.Minute)
+		expect(w, "it waits", "ops waits late")
+		w.Stop()
+		w.Start()
+		time.Sleep(3 * time.Hour)
+		expect(w, "at the end", "ops waits late", "ops started-late late", "ops finished late")
+		left := 0
+		_ = w.Store.View(func(s *store.Snapshot) error {
+			s.Keys(objects.NoticeMarks+"/", "", func(string) bool { left++; return true })
+			s.Keys(objects.NoticeMemories+"/", "", func(string) bool { left++; return true })
+			return nil
+		})
+		if left > 0 {
+			t.Errorf("%d objects are left of it", left)
+		}
+	})
+}
+
+// What is expected of a name stays expected when its Job is gone, until a success, a Job that expects nothing, or a month.
+func TestExpectedOfAName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		backup := func(code string, expects bool) {
+			j := controltest.Simulate("backup", "1m", code)
+			j.Spec.TTLSecondsAfterFinished, j.Spec.BackoffLimit = ptr.To(int32(0)), ptr.To(int32(0))
+			j.Annotations = asks(notices.ReceiversAnnotation, "ops", notices.EveryAnnotation, "26h")
+			if !expects {
+				j.Annotations = nil
+			}
+			w.Create(j)
+			time.Sleep(time.Hour)
+		}
+		backup("0", true)
+		expect(w, "a success")
+		w.Stop()
+		time.Sleep(24 * time.Hour)
+		w.Start()
+		expect(w, "in time")
+		time.Sleep(2 * time.Hour)
+		expect(w, "too late", "ops overdue backup")
+		backup("0", true)
+		expect(w, "mended", "ops overdue backup", "ops recovered backup")
+		time.Sleep(28 * time.Hour)
+		expect(w, "again", "ops overdue backup", "ops recovered backup", "ops overdue backup")
+		backup("0", false)
+		time.Sleep(100 * time.Hour)
+		expect(w, "no longer expected", "ops overdue backup", "ops recovered backup", "ops overdue backup")
+	})
+}
+
+// A Job that another controller ends while the daemon does not run is told of.
+func TestAJobOfAnotherController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		j := controltest.Simulate("far", "1m", "0")
+		j.Spec.ManagedBy = ptr.To("example.com/other")
+		j.Annotations = asks(notices.ReceiversAnnotation, "ops")
+		w.Create(j)
+		time.Sleep(time.Minute)
+		w.Stop()
+		ended := j.DeepCopy()
+		ended.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: "True", LastTransitionTime: metav1.Now()}}
+		value, err := scheme.Encode(ended)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Store, err = store.Open(w.Path, store.Options{NoSync: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.Write(func(tx *store.Tx) error {
+			tx.Put(store.Object{Key: objects.Key(objects.Jobs, ended), UID: string(j.UID), Value: value})
+			return nil
+		})
+		if err := w.Store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.Start()
+		time.Sleep(time.Minute)
+		expect(w, "its end", "ops failed far")
+		w.Stop()
+		w.Start()
+		time.Sleep(time.Minute)
+		expect(w, "its end, once", "ops failed far")
+	})
+}
+
+// A namespace whose Jobs start one another over and over does not fill a queue that others need, and is told so.
+func TestTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		for i := range notify.MaxNamespacePending + 50 {
+			j := controltest.Simulate(fmt.Sprint("flood-", i), "1s", "1")
+			j.Spec.BackoffLimit, j.Annotations = ptr.To(int32(0)), asks(notices.ReceiversAnnotation, "ops")
+			w.Create(j)
+		}
+		time.Sleep(time.Minute)
+		if all, _ := written(w); len(all) != notify.MaxNamespacePending {
+			t.Errorf("%d notices wait", len(all))
+		}
+		if n := w.Figures()["jobd_notices_refused_total{failed}"]; n != 50 {
+			t.Errorf("%v were refused", n)
+		}
+	})
+}

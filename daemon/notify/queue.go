@@ -1,0 +1,64 @@
+package notify
+
+import "time"
+
+const (
+	// firstRetry is how long a delivery waits that has failed once. It doubles each time, up to longestRetry.
+	firstRetry   = 5 * time.Second
+	longestRetry = 15 * time.Minute
+	// GiveUp is for how long a notice is tried to be delivered. A receiver that was down over a weekend still gets it.
+	GiveUp = 72 * time.Hour
+)
+
+// Pending is a notice that waits to be delivered to one receiver, as it is stored.
+type Pending struct {
+	Notice
+	Failures int `json:"failures,omitempty"`
+	// Next is when it is tried again; zero: at once. Error is why it has failed.
+	Next  time.Time `json:"next,omitzero"`
+	Error string    `json:"error,omitempty"`
+}
+
+// Failed returns what is stored after a failure, and whether the notice is given up.
+func (p Pending) Failed(reason error, now time.Time) (_ Pending, lost bool) {
+	p.Failures++
+	p.Error = cut(reason.Error(), maxMessage)
+	wait := longestRetry
+	if shift := p.Failures - 1; shift < 16 {
+		wait = min(wait, firstRetry<<shift)
+	}
+	p.Next = now.Add(wait)
+	return p, p.Next.Sub(p.At) > GiveUp
+}
+
+// Waiting is what the queue of a receiver has of a notice, in the order of the queue.
+type Waiting struct {
+	Key  string
+	Name string // Notice.Name
+	Next time.Time
+}
+
+// Choose returns which notice is delivered next, or, if there is none, when to look again; zero for not before the queue has
+// changed. Notices of one name are delivered in order: one that has failed holds back those behind it, and nobody else's.
+func Choose(queue []Waiting, now time.Time) (key string, again time.Time) {
+	held := map[string]bool{}
+	for _, w := range queue {
+		if held[w.Name] {
+			continue
+		}
+		if !w.Next.After(now) {
+			return w.Key, time.Time{}
+		}
+		held[w.Name] = true
+		if again.IsZero() || w.Next.Before(again) {
+			again = w.Next
+		}
+	}
+	return "", again
+}
+
+// Bounds of what waits for a receiver: in all, and of one namespace, so that none takes the places of all others.
+const (
+	MaxPending          = 1000
+	MaxNamespacePending = 200
+)

@@ -1,0 +1,120 @@
+package pod
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/core"
+)
+
+// pauseAgain is how long after an attempt to freeze or to thaw a pod that has failed it is tried again.
+const pauseAgain = 10 * time.Second
+
+// pausing is what the worker was asked for last: Pause, Continue, or nothing. It is not stored: after a restart of the daemon it is
+// asked for again, and what is done already is found.
+type pausing struct {
+	asked  Kind
+	failed time.Time // when that failed; zero if it did not
+}
+
+// Pause tells whether the pod is to be paused, which its Job decides. It is to be called before Apply.
+func (i *Issued) Pause(pause bool) { i.pause = pause }
+
+// IsPaused reports whether the containers of a pod are frozen.
+func IsPaused(pod *corev1.Pod) bool {
+	_, paused := core.PausedSince(pod)
+	return paused
+}
+
+// pausing returns what was asked, to be changed.
+func (i *Issued) pausing() *pausing {
+	open := i.change()
+	if open.pausing == nil {
+		open.pausing = &pausing{}
+	}
+	return open.pausing
+}
+
+// askedToPause returns what was asked last.
+func (i *Issued) askedToPause() pausing {
+	if p := i.look().pausing; p != nil {
+		return *p
+	}
+	return pausing{}
+}
+
+// pause asks the worker to freeze the containers of a pod that does not end, or to let them go on. It reports whether nothing else
+// is to happen to the pod.
+func (p *planner) pause() (paused bool) {
+	asked, wanted := p.issued.askedToPause(), Continue
+	switch {
+	case p.issued.pause:
+		wanted = Pause
+	case asked.asked == "" && !IsPaused(p.pod):
+		return false
+	}
+	again := asked.failed.Add(pauseAgain)
+	switch {
+	case asked.asked == wanted && asked.failed.IsZero():
+	case asked.asked == wanted && p.now.Before(again):
+		p.at(again)
+	default:
+		p.actions = append(p.actions, Action{Kind: wanted})
+	}
+	return true
+}
+
+// paused folds in what came of a Pause or Continue.
+func (f *folder) paused(o Observation) {
+	wanted := Pause
+	if o.What == Continued {
+		wanted = Continue
+	}
+	if f.issued.askedToPause().asked != wanted {
+		return // something else was asked for since
+	}
+	asked := f.issued.pausing()
+	c := corev1.PodCondition{Type: core.PodPaused}
+	switch {
+	case !o.OK:
+		asked.failed = o.At
+		f.warnOnce(Observation{Reason: "Failed" + string(wanted), Message: o.Message})
+		if wanted == Pause && !IsPaused(f.pod) {
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, "FailedPause", o.Message
+			f.condition(c)
+		}
+	case wanted == Pause:
+		asked.failed = time.Time{}
+		if !IsPaused(f.pod) {
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, "JobPaused", "the containers are frozen, since the Job is paused"
+			f.condition(c)
+			f.events = append(f.events, Event{corev1.EventTypeNormal, "Paused", "Froze the containers, since the Job is paused", ""})
+		}
+	default:
+		f.goOn("JobContinued")
+		f.issued.change().pausing = nil
+		f.events = append(f.events, Event{corev1.EventTypeNormal, "Continued", "Let the containers go on", ""})
+	}
+}
+
+// goOn notes that the containers of a pod are no longer frozen, and for how long they were.
+func (f *folder) goOn(reason string) {
+	if conditions.Find(f.pod.Status.Conditions, core.PodPaused) == nil {
+		return
+	}
+	if since, paused := core.PausedSince(f.pod); paused {
+		all := core.PausedFor(f.pod) + max(0, seconds(f.now).Sub(since))
+		metav1.SetMetaDataAnnotation(&f.pod.ObjectMeta, core.PausedForAnnotation, all.String())
+	}
+	f.condition(corev1.PodCondition{Type: core.PodPaused, Status: corev1.ConditionFalse, Reason: reason})
+}
+
+// startedWhilePaused lets a container be frozen whose launch was under way when its pod was.
+func (i *Issued) startedWhilePaused() {
+	if i.askedToPause().asked == Pause {
+		i.pausing().asked = ""
+	}
+}

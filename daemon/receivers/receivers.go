@@ -1,0 +1,472 @@
+// Package receivers delivers notices: by HTTP, by mail, to a command of the administrator's, and to services that watch over
+// times.
+//
+// Notices come in from the store, where package daemon/notices has written them; package notify chooses the next one of each
+// receiver and says what is sent. A notice is removed in the transaction that notes that it was delivered, so that after a crash
+// it comes again, with the same ID. Each receiver has a goroutine: one that hangs holds up nobody else.
+package receivers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/follow"
+	teller "github.com/jobd/jobd/daemon/notices"
+	"github.com/jobd/jobd/daemon/notify"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/store"
+)
+
+// Options are what deliveries are made from.
+type Options struct {
+	Store     *store.Store
+	Receivers notify.Receivers
+	// Host is the name of this machine, which receivers are told.
+	Host string
+	// Explain returns what "jobctl why" says of an object, as text.
+	Explain  func(ctx context.Context, of notify.Object) (string, error)
+	EventTTL time.Duration
+	Logger   *slog.Logger
+}
+
+// Deliveries delivers notices. It is made by New.
+type Deliveries struct {
+	Options
+	senders map[string]sender
+	results *prometheus.CounterVec
+
+	mu     sync.Mutex
+	queues map[string]*queue // by receiver; also of those that are no longer in the settings
+	events *events.Recorder
+}
+
+// former is the queue of what waits for receivers that are in the settings no more.
+const former = ""
+
+// sender delivers one notice.
+type sender interface {
+	send(ctx context.Context, n *notify.Notice) error
+}
+
+// queue is what waits for a receiver.
+type queue struct {
+	waiting []notify.Waiting // in the order of their keys
+	changed follow.Signal
+}
+
+// New makes what Run runs; nil if there are no receivers.
+func New(o Options) *Deliveries {
+	if len(o.Receivers) == 0 {
+		return nil
+	}
+	d := &Deliveries{
+		Options: o, senders: map[string]sender{}, queues: map[string]*queue{}, events: events.New(o.Host),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "jobd", Name: "notices_total",
+			Help: "Attempts to deliver notices: delivered, failed (and tried again), or lost (and not tried again).",
+		}, []string{"receiver", "result"}),
+	}
+	for name, r := range o.Receivers {
+		d.senders[name] = newSender(r, o.Host)
+		d.queues[name] = &queue{changed: follow.NewSignal()}
+	}
+	d.queues[former] = &queue{changed: follow.NewSignal()}
+	return d
+}
+
+func newSender(r *notify.Receiver, host string) sender {
+	switch {
+	case r.Webhook != nil:
+		return &webhook{r.Webhook, host, newClient()}
+	case r.Mail != nil:
+		return &mailer{r.Mail, host}
+	case r.Command != nil:
+		return &command{r.Command, host}
+	}
+	return &healthcheck{r.Healthcheck, newClient()}
+}
+
+// Register adds the metrics to a registry until unregister is called.
+func (d *Deliveries) Register(r prometheus.Registerer) (unregister func(), err error) {
+	waits := waitingMetric{d}
+	if err := r.Register(d.results); err != nil {
+		return nil, err
+	}
+	if err := r.Register(waits); err != nil {
+		r.Unregister(d.results)
+		return nil, err
+	}
+	return func() { r.Unregister(d.results); r.Unregister(waits) }, nil
+}
+
+// waitingMetric is how many notices wait for each receiver.
+type waitingMetric struct{ *Deliveries }
+
+var waitingDesc = prometheus.NewDesc("jobd_notices_pending", "Notices that wait to be delivered.", []string{"receiver"}, nil)
+
+// Describe implements prometheus.Collector.
+func (waitingMetric) Describe(out chan<- *prometheus.Desc) { out <- waitingDesc }
+
+// Collect implements prometheus.Collector.
+func (w waitingMetric) Collect(out chan<- prometheus.Metric) {
+	for name := range w.Receivers {
+		out <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(w.pending(name)), name)
+	}
+}
+
+func (d *Deliveries) pending(receiver string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.queues[receiver].waiting)
+}
+
+// Run delivers notices until ctx ends.
+func (d *Deliveries) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for name := range d.Receivers {
+		running.Go(func() { d.serve(ctx, name) })
+	}
+	running.Go(func() { d.serve(ctx, former) })
+	follow.Prefix(ctx, d.Store, objects.Notices+"/", follow.Follower{
+		Show:  d.show,
+		Shown: func() {},
+		Drop: func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			for _, q := range d.queues {
+				q.waiting = nil
+			}
+		},
+	})
+}
+
+// show takes in that a notice is stored as it is, or is gone.
+func (d *Deliveries) show(o store.Object, gone bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[teller.ReceiverOf(o.Key)]
+	if q == nil {
+		q = d.queues[former]
+	}
+	at, there := slices.BinarySearchFunc(q.waiting, o.Key, func(w notify.Waiting, key string) int { return cmp.Compare(w.Key, key) })
+	if gone {
+		if there {
+			q.waiting = slices.Delete(q.waiting, at, at+1)
+		}
+		return
+	}
+	var p notify.Pending
+	if err := json.Unmarshal(o.Value, &p); err != nil {
+		d.Logger.Error("a notice cannot be read, and waits", "notice", o.Key, "error", err)
+		return
+	}
+	w := notify.Waiting{Key: o.Key, Name: p.Name(), Next: p.Next}
+	if q == d.queues[former] {
+		w.Next = time.Time{}
+	}
+	if there {
+		q.waiting[at] = w
+	} else {
+		q.waiting = slices.Insert(q.waiting, at, w)
+	}
+	q.changed.Send()
+}
+
+// serve delivers the notices of one receiver, one at a time.
+func (d *Deliveries) serve(ctx context.Context, receiver string) {
+	q := d.queues[receiver]
+	for ctx.Err() == nil {
+		d.mu.Lock()
+		key, again := notify.Choose(q.waiting, time.Now())
+		d.mu.Unlock()
+		if key != "" {
+			if err := d.deliver(ctx, key); err != nil && ctx.Err() == nil {
+				d.Logger.Warn("cannot note what has become of a notice", "receiver", receiver, "error", err)
+				follow.Sleep(ctx, time.Minute)
+			}
+			continue
+		}
+		var timer <-chan time.Time
+		if !again.IsZero() {
+			timer = time.After(time.Until(again))
+		}
+		select {
+		case <-ctx.Done():
+		case <-q.changed:
+		case <-timer:
+		}
+	}
+}
+
+var errFormer = errors.New("the receiver is in the settings of jobd no more")
+
+// deliver tries to deliver a notice, and notes what came of that. The error is of the store.
+func (d *Deliveries) deliver(ctx context.Context, key string) error {
+	p, err := d.read(key)
+	if err != nil || p == nil {
+		d.show(store.Object{Key: key}, true)
+		return err
+	}
+	name := teller.ReceiverOf(key)
+	r := d.Receivers[name]
+	if r == nil {
+		return d.note(ctx, name, key, *p, errFormer, true)
+	}
+	if p.Next.After(time.Now()) { // the queue knew an earlier state
+		d.queueAgain(key, p)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Limit())
+	defer cancel()
+	if p.Text == "" && p.Failures == 0 && r.Healthcheck == nil {
+		if err := d.explain(ctx, key, p); err != nil {
+			return err
+		}
+	}
+	crash.At("notice.sending")
+	failed := d.senders[name].send(ctx, &p.Notice)
+	crash.At("notice.sent")
+	if failed != nil && context.Cause(ctx) != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil // the daemon stops, and tries it again
+		}
+		failed = fmt.Errorf("it took longer than %v: %w", r.Limit(), failed)
+	}
+	return d.note(context.WithoutCancel(ctx), name, key, *p, failed, false)
+}
+
+// queueAgain corrects what the queue has of a notice.
+func (d *Deliveries) queueAgain(key string, p *notify.Pending) {
+	if value, err := json.Marshal(p); err == nil {
+		d.show(store.Object{Key: key, Value: value}, false)
+	}
+}
+
+func (d *Deliveries) read(key string) (p *notify.Pending, err error) {
+	err = d.Store.View(func(s *store.Snapshot) error {
+		o, ok := s.Get(key)
+		if !ok {
+			return nil
+		}
+		p = &notify.Pending{}
+		return json.Unmarshal(o.Value, p)
+	})
+	return p, err
+}
+
+// explain adds to a notice what there is to be said, once, so that it says the same however often it is delivered.
+func (d *Deliveries) explain(ctx context.Context, key string, p *notify.Pending) error {
+	text, err := d.Explain(ctx, p.Object)
+	if err != nil || text == "" {
+		return nil // the object is gone by now, or the loop too busy; the notice itself says what has happened
+	}
+	p.Notice.Explain(text)
+	value, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	err = d.Store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		if o, ok := tx.Get(key); ok {
+			tx.Put(store.Object{Key: key, UID: o.UID, Value: value})
+		}
+		return nil
+	})
+	crash.At("notice.explained")
+	return err
+}
+
+// note stores what came of an attempt: the notice is removed once it is delivered or lost, and otherwise tried again.
+func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pending, failed error, lost bool) error {
+	now := time.Now()
+	result := "delivered"
+	if failed != nil {
+		over := false
+		p, over = p.Failed(failed, now)
+		lost = lost || over
+		result = "failed"
+	}
+	if lost {
+		result = "lost"
+		d.Logger.Warn("a notice is lost", "receiver", receiver, "kind", p.Kind, "object", p.Object.Namespace+"/"+p.Object.String(), "error", p.Error)
+	}
+	value, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	err = d.Store.Update(ctx, func(tx *store.Tx) error {
+		o, ok := tx.Get(key)
+		if !ok {
+			return nil
+		}
+		if failed != nil && !lost {
+			tx.Put(store.Object{Key: key, UID: o.UID, Value: value})
+		} else {
+			tx.Delete(key)
+		}
+		if lost {
+			if err := d.tellLost(tx, receiver, &p, now); err != nil {
+				return err
+			}
+		}
+		return d.standing(tx, receiver, &p, failed, lost, now)
+	})
+	if err != nil {
+		return err
+	}
+	crash.At("notice.noted")
+	d.results.WithLabelValues(receiver, result).Inc()
+	// The queue learns of it from the store, but the next choice comes before.
+	d.show(store.Object{Key: key, Value: value}, failed == nil || lost)
+	return nil
+}
+
+// standing stores how a receiver has fared.
+func (d *Deliveries) standing(tx *store.Tx, receiver string, p *notify.Pending, failed error, lost bool, now time.Time) error {
+	if d.Receivers[receiver] == nil {
+		tx.Delete(standingKey(receiver))
+		return nil
+	}
+	var s notices.Standing
+	if o, ok := tx.Get(standingKey(receiver)); ok {
+		if err := json.Unmarshal(o.Value, &s); err != nil {
+			return err
+		}
+	}
+	if failed == nil {
+		s.Delivered++
+		s.DeliveredAt, s.LastError, s.FailedAt = &now, "", nil
+	} else {
+		s.LastError, s.FailedAt = p.Error, &now
+	}
+	if lost {
+		s.Lost++
+		s.LostLast, s.LostAt = p.Object.Namespace+"/"+p.Object.String(), &now
+	}
+	value, err := json.Marshal(s)
+	if err == nil {
+		tx.Put(store.Object{Key: standingKey(receiver), Value: value})
+	}
+	return err
+}
+
+func standingKey(receiver string) string { return store.Key(objects.NoticeStandings, "", receiver) }
+
+// tellLost writes the event of a notice that could not be delivered.
+func (d *Deliveries) tellLost(tx *store.Tx, receiver string, p *notify.Pending, now time.Time) error {
+	about := corev1.ObjectReference{
+		APIVersion: "batch/v1", Kind: p.Object.Kind, Namespace: p.Object.Namespace, Name: p.Object.Name, UID: types.UID(p.Object.UID),
+	}
+	if ns, ok := tx.Get(store.Key(objects.Namespaces, "", about.Namespace)); !ok || ns.Version == 0 {
+		return nil // there is nobody left to see it
+	}
+	component := events.JobController
+	if about.Kind == "CronJob" {
+		component = events.CronJobController
+	}
+	// What the receiver has answered is for administrators: jobctl notify, and the log.
+	message := fmt.Sprintf("%s could not be told of %q", receiver, p.Kind)
+	d.mu.Lock()
+	e := d.events.Event(about, component, corev1.EventTypeWarning, teller.NotDelivered, message, now)
+	d.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	value, err := scheme.Encode(e)
+	if err != nil {
+		return err
+	}
+	_, err = storage.Put(tx, &store.Object{
+		Key: objects.Key(objects.Events, e), UID: string(e.UID), Value: value, Expires: now.Add(d.EventTTL).Unix(),
+	})
+	return err
+}
+
+// Known reports whether objects of a namespace may name a receiver; without a namespace, whether there is one.
+func (d *Deliveries) Known(receiver, namespace string) bool {
+	if d == nil || d.Receivers[receiver] == nil {
+		return false
+	}
+	return namespace == "" || d.Receivers[receiver].Serves(namespace)
+}
+
+// List returns the receivers and how they have fared.
+func (d *Deliveries) List() (list notices.List, err error) {
+	list.Items = []notices.Receiver{}
+	if d == nil {
+		return list, nil
+	}
+	err = d.Store.View(func(s *store.Snapshot) error {
+		for _, name := range slices.Sorted(maps.Keys(d.Receivers)) {
+			r := notices.Receiver{Name: name, Kind: d.Receivers[name].Kind(), To: d.Receivers[name].To(), Pending: d.pending(name)}
+			if o, ok := s.Get(standingKey(name)); ok {
+				if err := json.Unmarshal(o.Value, &r.Standing); err != nil {
+					return err
+				}
+			}
+			list.Items = append(list.Items, r)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// ErrUnknown is the error of Test for a receiver that there is not.
+var ErrUnknown = errors.New("there is no such receiver in the settings of jobd")
+
+// Test delivers a notice to a receiver, and returns why that has failed.
+func (d *Deliveries) Test(ctx context.Context, receiver string) error {
+	if d == nil || d.Receivers[receiver] == nil {
+		return ErrUnknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.Receivers[receiver].Limit())
+	defer cancel()
+	n := notify.NewTest(receiver, time.Now())
+	return d.senders[receiver].send(ctx, &n)
+}
+
+// Discard removes the notices that were written while there were receivers. It is called when there are none.
+func Discard(ctx context.Context, s *store.Store) error {
+	var left []string
+	if err := s.View(func(snapshot *store.Snapshot) error {
+		for _, resource := range []string{objects.Notices, objects.NoticeMarks, objects.NoticeStandings} {
+			snapshot.Keys(resource+"/", "", func(key string) bool {
+				left = append(left, key)
+				return true
+			})
+		}
+		return nil
+	}); err != nil || len(left) == 0 {
+		return err
+	}
+	return s.Update(ctx, func(tx *store.Tx) error {
+		for _, key := range left {
+			tx.Delete(key)
+		}
+		return nil
+	})
+}
+
+// oneLine is a text of others in an error.
+func oneLine(text []byte) string {
+	const most = 200
+	return strings.Join(strings.Fields(string(text[:min(len(text), most)])), " ")
+}

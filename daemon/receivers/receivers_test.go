@@ -1,0 +1,260 @@
+package receivers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/api/scheme"
+	teller "github.com/jobd/jobd/daemon/notices"
+	"github.com/jobd/jobd/daemon/notify"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// fake is a sender that does what it is told to.
+type fake struct {
+	mu   sync.Mutex
+	took []string // notices that it was given, in order
+	does func(ctx context.Context, n *notify.Notice) error
+}
+
+func (f *fake) send(ctx context.Context, n *notify.Notice) error {
+	f.mu.Lock()
+	f.took = append(f.took, n.ID)
+	does := f.does
+	f.mu.Unlock()
+	if does == nil {
+		return nil
+	}
+	return does(ctx, n)
+}
+
+// rig is a store with deliveries to two receivers.
+type rig struct {
+	t         *testing.T
+	store     *store.Store
+	senders   map[string]*fake
+	receivers notify.Receivers
+	explained atomic.Int32
+	of        *Deliveries
+	stop      func()
+}
+
+func newRig(t *testing.T) *rig {
+	s, err := store.Open(filepath.Join(t.TempDir(), "db"), store.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, store: s, senders: map[string]*fake{"a": {}, "b": {}}, receivers: notify.Receivers{
+		"a": {Command: &notify.Command{Args: []string{"/a"}}}, "b": {Command: &notify.Command{Args: []string{"/b"}}},
+	}}
+	ns := &corev1.Namespace{}
+	ns.Name = "team"
+	value, err := scheme.Encode(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.update(func(tx *store.Tx) { tx.Put(store.Object{Key: store.Key(objects.Namespaces, "", "team"), Value: value}) })
+	r.start()
+	return r
+}
+
+func (r *rig) start() {
+	r.of = New(Options{
+		Store: r.store, Receivers: r.receivers, Host: "box", EventTTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		Explain: func(context.Context, notify.Object) (string, error) {
+			return fmt.Sprint("why ", r.explained.Add(1)), nil
+		},
+	})
+	for name, s := range r.senders {
+		if r.receivers[name] != nil {
+			r.of.senders[name] = s
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.of.Run(ctx) }()
+	r.stop = func() { cancel(); <-ended }
+}
+
+func (r *rig) end() {
+	r.stop()
+	if err := r.store.Close(); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *rig) update(fn func(tx *store.Tx)) {
+	r.t.Helper()
+	if err := r.store.Update(context.Background(), func(tx *store.Tx) error { fn(tx); return nil }); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// tell writes a notice as the control loop does.
+func (r *rig) tell(receiver, id, job string) {
+	r.t.Helper()
+	value, err := json.Marshal(notify.Pending{Notice: notify.Notice{
+		ID: id, Kind: notices.Failed, At: time.Now(), Object: notify.Object{Kind: "Job", Namespace: "team", Name: job, UID: job},
+	}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.update(func(tx *store.Tx) {
+		tx.Put(store.Object{Key: teller.Key(receiver, tx.Version()+1, "team"), Value: value})
+	})
+}
+
+func (r *rig) took(receiver string, want ...string) {
+	r.t.Helper()
+	synctest.Wait()
+	s := r.senders[receiver]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.took, want) {
+		r.t.Errorf("%s took %q, want %q", receiver, s.took, want)
+	}
+}
+
+func (r *rig) left(want int) {
+	r.t.Helper()
+	synctest.Wait()
+	n := 0
+	_ = r.store.View(func(s *store.Snapshot) error {
+		s.Keys(objects.Notices+"/", "", func(string) bool { n++; return true })
+		return nil
+	})
+	if n != want {
+		r.t.Errorf("%d notices are left, want %d", n, want)
+	}
+}
+
+var errRefused = errors.New("500 Internal Server Error")
+
+// A receiver that fails is tried again, with the same notice, in the order of each Job; others do not wait for it.
+func TestOrderAndFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		var said []string
+		r.senders["a"].does = func(_ context.Context, n *notify.Notice) error {
+			said = append(said, n.ID+" "+n.Text)
+			if n.ID == "1" && len(said) < 4 {
+				return errRefused
+			}
+			return nil
+		}
+		r.tell("a", "1", "x")
+		r.tell("a", "2", "x")
+		r.tell("a", "3", "y")
+		r.tell("b", "4", "x")
+		r.took("b", "4")
+		time.Sleep(time.Minute)
+		r.took("a", "1", "3", "1", "1", "2")
+		if want := []string{"1 why 1", "3 why 3", "1 why 1", "1 why 1", "2 why 4"}; len(said) != 5 || said[0] != want[0] && said[0] != "1 why 2" {
+			t.Errorf("said %q, want as %q", said, want)
+		}
+		for _, s := range said {
+			if strings.HasPrefix(s, "1 ") && s != said[0] {
+				t.Errorf("a notice was changed: %q, then %q", said[0], s)
+			}
+		}
+		r.left(0)
+		list, err := r.of.List()
+		if err != nil || len(list.Items) != 2 || list.Items[0].Delivered != 3 || list.Items[0].LastError != "" || list.Items[0].To != "/a" {
+			t.Errorf("%+v: %v", list, err)
+		}
+	})
+}
+
+// One that hangs is given up after its time, and holds up nobody else, also not the end of the daemon.
+func TestAReceiverThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		r.senders["a"].does = func(ctx context.Context, _ *notify.Notice) error { <-ctx.Done(); return ctx.Err() }
+		r.tell("a", "1", "x")
+		r.tell("b", "2", "x")
+		r.took("b", "2")
+		time.Sleep(31 * time.Second)
+		list, _ := r.of.List()
+		if !strings.Contains(list.Items[0].LastError, "longer than 30s") || list.Items[0].Pending != 1 {
+			t.Errorf("%+v", list.Items[0])
+		}
+		time.Sleep(6 * time.Second)
+		r.took("a", "1", "1")
+		r.stop()
+		r.senders["a"].does = nil
+		r.start() // the attempt that was under way counts for nothing
+		r.took("a", "1", "1", "1")
+		r.left(0)
+	})
+}
+
+// What cannot be delivered for days is lost: an event, a count, and whom it concerned.
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		r.senders["a"].does = func(context.Context, *notify.Notice) error { return errRefused }
+		r.tell("a", "1", "x")
+		time.Sleep(notify.GiveUp + time.Hour)
+		r.left(0)
+		tries := len(r.senders["a"].took)
+		time.Sleep(notify.GiveUp)
+		if len(r.senders["a"].took) != tries {
+			t.Error("it is tried again")
+		}
+		list, _ := r.of.List()
+		if s := list.Items[0].Standing; s.Lost != 1 || s.LostLast != "team/jobs/x" || s.LastError != errRefused.Error() {
+			t.Errorf("%+v", s)
+		}
+		var said []string
+		_ = r.store.View(func(s *store.Snapshot) error {
+			return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
+				said = append(said, e.Reason+" "+e.InvolvedObject.Name+": "+e.Message)
+				return nil
+			})
+		})
+		if want := []string{`NoticeNotDelivered x: a could not be told of "failed"`}; !slices.Equal(said, want) {
+			t.Errorf("events %q", said)
+		}
+	})
+}
+
+// What waits for a receiver that is taken out of the settings is lost at once, and what others wait for is not.
+func TestAReceiverThatIsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		r.senders["a"].does = func(context.Context, *notify.Notice) error { return errRefused }
+		r.senders["b"].does = r.senders["a"].does
+		r.tell("a", "1", "x")
+		r.tell("b", "2", "x")
+		synctest.Wait()
+		r.stop()
+		delete(r.receivers, "a")
+		r.start()
+		r.left(1)
+		r.stop()
+		if err := Discard(t.Context(), r.store); err != nil {
+			t.Error(err)
+		}
+		r.left(0)
+		r.start()
+	})
+}

@@ -1,0 +1,156 @@
+package receivers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/daemon/notify"
+)
+
+// maxAnswer is how much of an answer is read: enough to say what was wrong.
+const maxAnswer = 4 << 10
+
+// newClient returns a client that follows no redirects: the administrator has said where notices go.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 10 * time.Second,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConns:        1, IdleConnTimeout: 30 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// webhook sends notices by HTTP.
+type webhook struct {
+	*notify.Webhook
+	host   string
+	client *http.Client
+}
+
+func (w *webhook) send(ctx context.Context, n *notify.Notice) error {
+	address, err := addressOf(w.URL, w.URLFile)
+	if err != nil {
+		return err
+	}
+	body, contentType, err := n.Body(w.Webhook, w.host)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return withoutURL(err)
+	}
+	request.Header.Set("Content-Type", contentType)
+	request.Header.Set("User-Agent", "jobd")
+	request.Header.Set("Idempotency-Key", n.ID)
+	for name, value := range w.Headers {
+		request.Header.Set(name, value)
+	}
+	if w.SecretFile != "" {
+		secret, err := readSecret(w.SecretFile)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Authorization", "Bearer "+secret)
+	}
+	return call(w.client, request)
+}
+
+// healthcheck pings a service.
+type healthcheck struct {
+	*notify.Healthcheck
+	client *http.Client
+}
+
+func (h *healthcheck) send(ctx context.Context, n *notify.Notice) error {
+	address, err := addressOf(h.URL, h.URLFile)
+	if err != nil {
+		return err
+	}
+	if n.Kind != notices.Test { // which only says that the service can be reached
+		if address, err = n.Ping(address); err != nil {
+			return withoutURL(err)
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(n.Said()))
+	if err != nil {
+		return withoutURL(err)
+	}
+	if n.Kind == notices.Test {
+		request.Method, request.Body, request.ContentLength = http.MethodHead, nil, 0
+	}
+	request.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	request.Header.Set("User-Agent", "jobd")
+	return call(h.client, request)
+}
+
+// call sends a request. Any answer but a success is an error.
+func call(client *http.Client, request *http.Request) error {
+	response, err := client.Do(request)
+	if err != nil {
+		return withoutURL(err)
+	}
+	defer response.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // the status is what counts
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%s: %s", response.Status, oneLine(said))
+	}
+	return nil
+}
+
+// withoutURL returns an error without the address, which may be a secret.
+func withoutURL(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// addressOf returns the address in a setting or in its file.
+func addressOf(text, file string) (string, error) {
+	if file == "" {
+		return text, nil
+	}
+	address, err := readSecret(file)
+	if err != nil {
+		return "", err
+	}
+	if err := notify.CheckURL(address); err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	return address, nil
+}
+
+// readSecret reads a file with one line, each time anew, so that it can be changed.
+func readSecret(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxAnswer))
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimSpace(string(text))
+	if secret == "" || strings.ContainsAny(secret, "\r\n") {
+		return "", fmt.Errorf("%s: must have one line", path)
+	}
+	return secret, nil
+}

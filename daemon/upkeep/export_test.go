@@ -1,0 +1,6 @@
+package upkeep
+
+const (
+	SweepInterval = sweepInterval
+	LeaseRenewal  = leaseRenewal
+)
