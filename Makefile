@@ -46,12 +46,19 @@ test: test-deps lint unit e2e ## everything: what CI runs
 test-deps: ## the Debian packages that tests need
 	@testdata/test-deps.sh
 
+# With RERUN=1, as in CI, a test that fails is run up to twice more by itself, and one that then passes is named at the end. It is a
+# bug that must be found, but what was submitted with it is not lost. A data race is no such test.
+RERUN ?=
+GOTESTSUM := go tool -modfile=testdata/tools/gotestsum.mod gotestsum --format standard-quiet --hide-summary skipped \
+	--rerun-fails --rerun-fails-max-failures 12 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
+gotest = $(if $(RERUN),$(GOTESTSUM) --packages '$(strip $(2))' -- $(1),go test $(1) $(2))
+
 # Some packages wait for disks and processes, so there is one more at a time than there are processors.
 unit: ## all packages but the end-to-end tests, under the race detector but for those that lint keeps without goroutines
-	go test -vet=off $(addprefix ./,$(SEQUENTIAL))
-	go test -vet=off -run '^($(SEQUENTIAL_TESTS))$$' ./daemon/control ./store
-	CGO_ENABLED=1 go test -race -vet=off -timeout 30m -p $$(($$(nproc) + 1)) -skip '^($(SEQUENTIAL_TESTS))$$' \
-		$(filter-out $(addprefix %/jobd/,$(SEQUENTIAL) daemon/e2e),$(shell go list $(TESTED)))
+	$(call gotest,-vet=off,$(addprefix ./,$(SEQUENTIAL)))
+	$(call gotest,-vet=off -run '^($(SEQUENTIAL_TESTS))$$',./daemon/control ./store)
+	CGO_ENABLED=1 $(call gotest,-race -vet=off -timeout 30m -p $$(($$(nproc) + 1)) -skip '^($(SEQUENTIAL_TESTS))$$', \
+		$(filter-out $(addprefix %/jobd/,$(SEQUENTIAL) daemon/e2e),$(shell go list $(TESTED))))
 
 # The OCI runtime of the end-to-end tests: crun or runc; if empty, the one that jobd chooses.
 RUNTIME ?=
@@ -64,7 +71,7 @@ e2e e2e-tools crash crash-hammer: export JOBD_E2E_USER_NAMESPACES = $(USERS)
 
 e2e e2e-tools e2e-clients: export NODE_PATH ?= $(wildcard $(CURDIR)/.node/node_modules)
 e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc, USERS=default
-	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 40m -parallel $(E2E_PARALLEL) ./daemon/e2e
+	JOBD_E2E=$(CURDIR)/bin $(call gotest,-count=1 -vet=off -timeout 40m -parallel $(E2E_PARALLEL),./daemon/e2e)
 
 # Each tool is built from a go.mod of its own, so that it does not decide jobd's dependencies; where it can have them it has
 # jobd's versions of k8s.io, which are compiled already. CI has the short form, as cold the tools take as long to compile as jobd:
