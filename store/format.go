@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -91,6 +92,8 @@ func probe(path string) (err error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: lockTimeout, NoStatistics: true})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return &LockedError{Path: path}
+	} else if errno := syscall.Errno(0); err != nil && !errors.As(err, &errno) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err) // what the system does not refuse, bolt does for what the file holds
 	} else if err != nil {
 		return err
 	}

@@ -57,8 +57,10 @@ func (f forged) of(t *testing.T, kind uint16) (pages []uint64) {
 }
 
 // sign gives the page of metadata the sum that bolt wants.
-func (f forged) sign() {
-	m := f.meta()[pageHead:]
+func (f forged) sign() { sign(f.meta()) }
+
+func sign(page []byte) {
+	m := page[pageHead:]
 	sum := fnv.New64a()
 	sum.Write(m[:56])
 	binary.NativeEndian.PutUint64(m[56:], sum.Sum64())
@@ -137,7 +139,13 @@ func TestForgedDatabases(t *testing.T) {
 		"a bucket in a bucket":              func(t *testing.T, f forged) { put32(f.at(f.of(t, pageLeaf)[1])[pageHead:], elementBucket) },
 		"the root nowhere":                  func(_ *testing.T, f forged) { put64(f.meta()[metaRoot:], 1<<62); f.sign() },
 		"a list of free pages that are not": func(t *testing.T, f forged) { put64(f.meta()[metaFreelist:], f.of(t, pageLeaf)[1]); f.sign() },
-		"a list of free pages in the void":  func(_ *testing.T, f forged) { put64(f.meta()[metaFreelist:], 1<<50); f.sign() },
+		"pages as large as the file": func(_ *testing.T, f forged) {
+			for id := range uint64(2) {
+				put32(f.at(id)[pageHead+8:], 1<<31)
+				sign(f.at(id))
+			}
+		},
+		"a list of free pages in the void": func(_ *testing.T, f forged) { put64(f.meta()[metaFreelist:], 1<<50); f.sign() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := forged{append([]byte(nil), whole...), os.Getpagesize()}

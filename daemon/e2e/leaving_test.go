@@ -141,6 +141,11 @@ func (d *daemon) visit(config *rest.Config, transport, path string, query url.Va
 		return v
 	}
 	raw, socket := d.webSocket(config, path, transport)
+	// A message without content says that the connection is established. Were it still to be read when the connection is closed, the
+	// kernel would reset that, and what is in flight would be lost.
+	if _, message, err := socket.ReadMessage(); err != nil || len(message) > 1 {
+		d.t.Fatal(message, err)
+	}
 	v := &visitor{raw: raw, goodbye: farewell(socket), input: channel{socket, 0}}
 	if transport == "v5.channel.k8s.io" {
 		v.halfClose = func() { _ = socket.WriteMessage(websocket.BinaryMessage, []byte{255, 0}) }
