@@ -216,6 +216,9 @@ func (d *daemon) becomes(namespace string, o expectation) {
 				"completes": batchv1.JobComplete, "fails": batchv1.JobFailed, "suspended": batchv1.JobSuspended,
 			}[o.verb]
 			if ended := cmp.Or(condition(job, batchv1.JobComplete), condition(job, batchv1.JobFailed)); ended != nil && ended.Type != want {
+				for _, p := range pods.Items {
+					d.t.Logf("%s: %+v", p.Name, p.Status)
+				}
 				d.t.Fatalf("%s: %+v\n%s", o.name, ended, d.logsOf(namespace, pods.Items))
 			}
 			c := condition(job, want)
