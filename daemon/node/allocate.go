@@ -58,7 +58,7 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 		if n.wishes == nil {
 			n.wishes = map[types.UID]wish{}
 		}
-		n.wishes[uid] = wish{b.labels.namespace(), b.Priority, extra}
+		n.wishes[uid] = wish{b.labels.Namespace(), b.Priority, extra}
 		return reason, message
 	}
 	delete(n.wishes, uid)

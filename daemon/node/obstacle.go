@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/jobd/jobd/daemon/relation"
 )
 
 // Obstacle is one thing for which a pod cannot be bound to this machine however much of it is free: that may be the node
@@ -198,46 +200,46 @@ func hasOf(key, is string, has bool) string {
 // which the pods are found that do.
 func (n *Node) company(taken *tally, s *shape) (all []Obstacle, matching, holding []int) {
 	for _, own := range s.own {
-		switch own.kind {
-		case spread:
-			if !n.within(own.topology) {
-				all = append(all, lacksTopology("a topologySpreadConstraint", own.topology))
-			} else if skew := n.skew(taken, s, own); skew > own.maxSkew {
+		switch own.Kind {
+		case relation.Spread:
+			if !n.within(own.Topology) {
+				all = append(all, lacksTopology("a topologySpreadConstraint", own.Topology))
+			} else if skew := n.skew(taken, s, own); skew > own.MaxSkew {
 				all = append(all, Obstacle{
 					Kind:  BadlySpread,
-					Brief: fmt.Sprintf("its topologySpreadConstraint (maxSkew %d over %s) allows no more pods here", own.maxSkew, own.topology[0]),
+					Brief: fmt.Sprintf("its topologySpreadConstraint (maxSkew %d over %s) allows no more pods here", own.MaxSkew, own.Topology[0]),
 					Message: fmt.Sprintf("its topologySpreadConstraint over %s (DoNotSchedule, maxSkew %d, minDomains %d) allows "+
 						"no more pods that match %s: with it the skew would be %d, and there is only one node",
-						own.topology[0], own.maxSkew, own.minDomains, selection(own.terms[0]), skew),
+						own.Topology[0], own.MaxSkew, own.MinDomains, own.Selects(), skew),
 				})
 				matching = append(matching, own.id)
 			}
-		case affinity:
-			if first := taken.matches[own.id] == 0 && slices.Contains(s.matches, own.id); !n.within(own.topology) {
-				all = append(all, lacksTopology("its required podAffinity", own.topology))
+		case relation.Affinity:
+			if first := taken.matches[own.id] == 0 && slices.Contains(s.matches, own.id); !n.within(own.Topology) {
+				all = append(all, lacksTopology("its required podAffinity", own.Topology))
 			} else if taken.matches[own.id] == 0 && !first {
 				all = append(all, Obstacle{
-					Kind: LacksCompany, Brief: "no pod that its podAffinity requires is here: " + selections(own.terms),
-					Message: fmt.Sprintf("its required podAffinity asks for a pod that matches %s, and none is on this machine", selections(own.terms)),
+					Kind: LacksCompany, Brief: "no pod that its podAffinity requires is here: " + own.Selects(),
+					Message: fmt.Sprintf("its required podAffinity asks for a pod that matches %s, and none is on this machine", own.Selects()),
 				})
 			}
-		case antiAffinity:
-			if n.within(own.topology) && taken.matches[own.id] > 0 {
+		case relation.AntiAffinity:
+			if n.within(own.Topology) && taken.matches[own.id] > 0 {
 				all = append(all, Obstacle{
-					Kind: UnwantedCompany, Brief: "its podAntiAffinity keeps it from a pod here: " + selections(own.terms),
-					Message: fmt.Sprintf("its required podAntiAffinity allows no pod that matches %s on the same machine", selections(own.terms)),
+					Kind: UnwantedCompany, Brief: "its podAntiAffinity keeps it from a pod here: " + own.Selects(),
+					Message: fmt.Sprintf("its required podAntiAffinity allows no pod that matches %s on the same machine", own.Selects()),
 				})
 				matching = append(matching, own.id)
 			}
 		}
 	}
 	for _, id := range s.matches {
-		if taken.holds[id] > 0 && n.within(n.byID[id].topology()) {
+		if taken.holds[id] > 0 && n.within(n.byID[id].Topology) {
 			all = append(all, Obstacle{
 				Kind: UnwantedByOthers, Brief: "the podAntiAffinity of a pod here keeps it away",
 				Message: fmt.Sprintf(
 					"a pod on this machine has a required podAntiAffinity against pods that match %s, as this one does",
-					selections(n.byID[id].terms),
+					n.byID[id].Selects(),
 				),
 			})
 			holding = append(holding, id)
@@ -255,24 +257,4 @@ func lacksTopology(who string, keys []string) Obstacle {
 		o.Labels = append(o.Labels, settable(key, "VALUE")...)
 	}
 	return o
-}
-
-// selection says which pods a term selects.
-func selection(t term) string {
-	out := metav1.FormatLabelSelector(t.LabelSelector)
-	switch {
-	case len(t.Namespaces) > 0:
-		out += " in " + strings.Join(t.Namespaces, ", ")
-	case t.NamespaceSelector != nil:
-		out += " in namespaces with " + metav1.FormatLabelSelector(t.NamespaceSelector)
-	}
-	return out
-}
-
-func selections(all []term) string {
-	var out []string
-	for _, t := range all {
-		out = append(out, selection(t))
-	}
-	return strings.Join(out, "; ")
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/relation"
 )
 
 // Pod is what admission needs of a pod. It must not be changed once it was passed to a Node. It is small, since very many
@@ -27,7 +28,7 @@ type Pod struct {
 	// Ahead puts it before the other pods of its priority, the latest first (Ahead); 0: in the order of creation.
 	Ahead int64
 	// labels are what others may select it by.
-	labels   podLabels
+	labels   relation.Labels
 	shape    *shape
 	Priority int32
 	Created  uint32 // Unix time in seconds
@@ -66,7 +67,7 @@ type shape struct {
 
 	// relations are what such pods ask of others, own the same with the rules, and matches the rules that count them, in
 	// order.
-	relations []*relation
+	relations []*relation.Relation
 	own       []owned
 	matches   []int
 
@@ -98,14 +99,14 @@ type port struct {
 func PodOf(pod *corev1.Pod) *Pod {
 	p := &Pod{
 		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: seconds(pod.CreationTimestamp.Time),
-		labels: encodeLabels(pod.Namespace, pod.Labels), class: classOf(pod.Status.QOSClass),
+		labels: relation.LabelsOf(pod.Namespace, pod.Labels), class: classOf(pod.Status.QOSClass),
 		Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
 	}
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		p.Group = GroupKey(pod.Namespace, *g.PodGroupName)
 	}
 	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), termsOf(&pod.Spec), p.Polite)
-	p.shape.relations = relationsOf(pod)
+	p.shape.relations = relation.Of(pod)
 	p.bounded(&pod.Spec)
 	return p
 }
@@ -116,7 +117,7 @@ func seconds(t time.Time) uint32 { return uint32(min(max(t.Unix(), 0), math.MaxU
 // Alike reports whether two pods have the same requests, ports, constraints, labels and deadlines.
 func (p *Pod) Alike(other *Pod) bool {
 	return p.shape.base == other.shape.base && p.labels == other.labels && p.limit == other.limit &&
-		slices.EqualFunc(p.shape.relations, other.shape.relations, func(a, b *relation) bool { return a.key == b.key })
+		slices.EqualFunc(p.shape.relations, other.shape.relations, func(a, b *relation.Relation) bool { return a.Key == b.Key })
 }
 
 // newShape distinguishes polite pods from others: behind a polite pod that does not fit, another one may preempt.
@@ -132,7 +133,7 @@ func newShape(ask Resources, ports []port, t terms, polite bool) *shape {
 	if t.NodeSelector != nil || t.Affinity != nil || t.Tolerations != nil {
 		_ = json.NewEncoder(&key).Encode(t) // of types that were decoded from JSON
 	}
-	brief := brief(key.String())
+	brief := relation.Brief(key.String())
 	return &shape{key: brief, base: brief, ask: ask, ports: ports, terms: t}
 }
 

@@ -1,21 +1,17 @@
 package node
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"unique"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/daemon/relation"
 )
 
 // What a pod asks of the other pods on the node: affinity and anti-affinity (PodSpec.Affinity), and how many of a kind
@@ -25,13 +21,11 @@ import (
 
 // The words of a scheduler.
 const (
-	badSpread   = "node(s) didn't match pod topology spread constraints"
-	noTopology  = badSpread + " (missing required label)"
-	noFriends   = "node(s) didn't match pod affinity rules"
-	foes        = "node(s) didn't match pod anti-affinity rules"
-	unwelcome   = "node(s) didn't satisfy existing pods anti-affinity rules"
-	pairEnd     = "\x00"
-	noMinDomain = 1
+	badSpread  = "node(s) didn't match pod topology spread constraints"
+	noTopology = badSpread + " (missing required label)"
+	noFriends  = "node(s) didn't match pod affinity rules"
+	foes       = "node(s) didn't match pod anti-affinity rules"
+	unwelcome  = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 	// crowd is why a pod waits that asks more of others than can be looked at.
 	crowd = "node(s) had too many different rules of pod affinity, anti-affinity and topology spread"
@@ -41,41 +35,10 @@ const (
 	maxOwnRules = 500
 )
 
-type relationKind string
-
-const (
-	affinity     relationKind = "affinity" // all terms of a pod at once
-	antiAffinity relationKind = "anti"     // one term
-	spread       relationKind = "spread"   // one constraint
-)
-
-// relation is one thing that a pod asks of others.
-type relation struct {
-	kind relationKind
-	// key is the same for relations that are alike, rule for those that match the same pods. Both are brief.
-	key, rule string
-	terms     []term
-	topology  []string
-	// Of a TopologySpreadConstraint.
-	maxSkew, minDomains         int
-	honorsAffinity, honorsTaint bool
-}
-
-// term selects pods.
-type term struct {
-	Namespaces        []string              `json:"namespaces,omitempty"`
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	LabelSelector     *metav1.LabelSelector `json:"labelSelector,omitempty"`
-	TopologyKey       string                `json:"topologyKey,omitempty"`
-
-	inNamespace, selects labels.Selector
-}
-
 // rule is what relations that are alike have in common.
 type rule struct {
+	*relation.Relation
 	id     int
-	kind   relationKind
-	terms  []term
 	users  int    // relations of known pods
 	labels bool   // it depends on the labels of namespaces
 	index  bool   // it selects by the label that differs among the pods of a Job
@@ -84,209 +47,40 @@ type rule struct {
 }
 
 // newRule makes a rule of a relation.
-func (n *Node) newRule(r *relation, by string) *rule {
+func (n *Node) newRule(r *relation.Relation, by string) *rule {
 	n.lastRule++
-	made := &rule{id: n.lastRule, kind: r.kind, terms: r.terms, by: by}
+	made := &rule{Relation: r, id: n.lastRule, labels: r.ByNamespace(), index: r.ByIndex(), steps: r.Steps(), by: by}
 	n.rulesBy[by]++
-	for i := range r.terms {
-		t := &r.terms[i]
-		made.labels = made.labels || t.NamespaceSelector != nil
-		made.steps += 1 + len(t.Namespaces) + selectorSteps(t.NamespaceSelector) + selectorSteps(t.LabelSelector)
-		if t.LabelSelector != nil {
-			_, one := t.LabelSelector.MatchLabels[batchv1.JobCompletionIndexAnnotation]
-			made.index = made.index || one || slices.ContainsFunc(t.LabelSelector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
-				return e.Key == batchv1.JobCompletionIndexAnnotation
-			})
-		}
-	}
-	n.rules[r.rule], n.byID[made.id] = made, made
+	n.rules[r.Rule], n.byID[made.id] = made, made
 	n.ordered = append(n.ordered, made)
 	return made
 }
 
-// selectorSteps returns how many labels and values are compared at most.
-func selectorSteps(s *metav1.LabelSelector) (steps int) {
-	if s == nil {
-		return 0
-	}
-	for i := range s.MatchExpressions {
-		steps += 1 + len(s.MatchExpressions[i].Values)
-	}
-	return steps + len(s.MatchLabels)
-}
-
-// topology returns the labels that a node has to have for the rule to apply.
-func (r *rule) topology() (keys []string) {
-	for _, t := range r.terms {
-		keys = append(keys, t.TopologyKey)
-	}
-	return keys
-}
-
 // owned is a relation of a shape.
 type owned struct {
-	*relation
+	*relation.Relation
 	id int // of its rule
 }
 
-// relationsOf returns what a pod requires of others. Preferences choose among nodes, of which there is one.
-func relationsOf(pod *corev1.Pod) (out []*relation) {
-	if a := pod.Spec.Affinity; a != nil {
-		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			out = append(out, newRelation(affinity, termsOfAffinity(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)))
-		}
-		if a.PodAntiAffinity != nil {
-			for _, t := range termsOfAffinity(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) {
-				out = append(out, newRelation(antiAffinity, []term{t}))
-			}
-		}
-	}
-	for i := range pod.Spec.TopologySpreadConstraints {
-		c := &pod.Spec.TopologySpreadConstraints[i]
-		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
-			continue
-		}
-		r := newRelation(spread, []term{newTerm(term{Namespaces: []string{pod.Namespace}, LabelSelector: c.LabelSelector})})
-		r.topology = []string{c.TopologyKey}
-		r.maxSkew, r.minDomains = int(c.MaxSkew), int(ptr.Deref(c.MinDomains, noMinDomain))
-		r.honorsAffinity = ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor
-		r.honorsTaint = ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor
-		key, _ := json.Marshal([]any{r.topology, r.maxSkew, r.minDomains, r.honorsAffinity, r.honorsTaint})
-		r.key = brief(r.key + string(key))
-		out = append(out, r)
-	}
-	return out
-}
-
-func termsOfAffinity(pod *corev1.Pod, required []corev1.PodAffinityTerm) (out []term) {
-	for i := range required {
-		t := &required[i]
-		own := term{
-			Namespaces: slices.Clone(t.Namespaces), NamespaceSelector: t.NamespaceSelector, LabelSelector: t.LabelSelector,
-			TopologyKey: t.TopologyKey,
-		}
-		if len(t.Namespaces) == 0 && t.NamespaceSelector == nil {
-			own.Namespaces = []string{pod.Namespace}
-		}
-		out = append(out, newTerm(own))
-	}
-	return out
-}
-
-// newTerm parses the selectors of a term, which have been validated. A selector that is missing selects nothing.
-func newTerm(t term) term {
-	parse := func(s *metav1.LabelSelector) labels.Selector {
-		selector, err := metav1.LabelSelectorAsSelector(s)
-		if err != nil {
-			return labels.Nothing()
-		}
-		return selector
-	}
-	t.inNamespace, t.selects = parse(t.NamespaceSelector), parse(t.LabelSelector)
-	return t
-}
-
-func newRelation(kind relationKind, terms []term) *relation {
-	content, _ := json.Marshal(terms) // of types that were decoded from JSON
-	r := &relation{kind: kind, terms: terms, rule: brief(string(kind) + string(content))}
-	r.key = r.rule
-	for _, t := range terms {
-		if t.TopologyKey != "" {
-			r.topology = append(r.topology, t.TopologyKey)
-		}
-	}
-	return r
-}
-
-// brief returns a key that takes little memory, however much it stands for.
-func brief(key string) string {
-	if len(key) <= 2*sha256.Size {
-		return key
-	}
-	sum := sha256.Sum256([]byte(key))
-	return string(sum[:])
-}
-
-// podLabels are the namespace and the labels of a pod, of which very many are kept. The pods of a Job differ only in
-// their indexes.
-type podLabels struct {
-	common unique.Handle[commonLabels] // zero: none
-	// index is the label batch.kubernetes.io/job-completion-index plus one; 0 if it is missing or not a number, and then
-	// it is one of common.
-	index int32
-}
-
-type commonLabels struct{ namespace, encoded string }
-
-func encodeLabels(namespace string, set map[string]string) (l podLabels) {
-	if value := set[batchv1.JobCompletionIndexAnnotation]; value != "" {
-		if n, err := strconv.ParseUint(value, 10, 31); err == nil && n < math.MaxInt32 && strconv.FormatUint(n, 10) == value {
-			l.index = int32(n) + 1
-		}
-	}
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if l.index == 0 || name != batchv1.JobCompletionIndexAnnotation {
-			b.WriteString(name + pairEnd + set[name] + pairEnd)
-		}
-	}
-	l.common = unique.Make(commonLabels{namespace, b.String()})
-	return l
-}
-
-// shared returns what other pods have too.
-func (l podLabels) shared() commonLabels {
-	if l.common == (unique.Handle[commonLabels]{}) {
-		return commonLabels{}
-	}
-	return l.common.Value()
-}
-
-func (l podLabels) namespace() string { return l.shared().namespace }
-
-func (l podLabels) set() labels.Set {
-	set := labels.Set{}
-	for encoded := l.shared().encoded; encoded != ""; {
-		var name, value string
-		name, encoded, _ = strings.Cut(encoded, pairEnd)
-		value, encoded, _ = strings.Cut(encoded, pairEnd)
-		set[name] = value
-	}
-	if l.index > 0 {
-		set[batchv1.JobCompletionIndexAnnotation] = strconv.Itoa(int(l.index - 1))
-	}
-	return set
-}
-
-// matches reports whether a rule counts the pods that have those labels in a namespace: whether all its terms select them.
+// matches reports whether a rule counts the pods that have those labels in a namespace.
 func (n *Node) matches(r *rule, in string, own labels.Set) bool {
 	n.steps += r.steps
-	for i := range r.terms {
-		t := &r.terms[i]
-		if r.kind == spread && t.selects.Empty() {
-			return false // a scheduler counts nobody then
-		}
-		if !slices.Contains(t.Namespaces, in) && !t.inNamespace.Matches(labels.Set(n.namespaces[in])) ||
-			!t.selects.Matches(own) {
-			return false
-		}
-	}
-	return true
+	return r.Counts(own, in, labels.Set(n.namespaces[in]))
 }
 
 // matcher returns a function that returns which of the rules match a pod, in their order. It looks once at pods that have
 // the same labels, as those of a Job have but for their indexes.
 func (n *Node) matcher(rules []*rule) func(*Pod) []int {
 	indexed := slices.ContainsFunc(rules, func(r *rule) bool { return r.index })
-	seen := map[podLabels][]int{}
+	seen := map[relation.Labels][]int{}
 	return func(p *Pod) []int {
 		like := p.labels
 		if !indexed {
-			like.index = 0
+			like = like.WithoutIndex()
 		}
 		ids, ok := seen[like]
 		if !ok {
-			own, in := p.labels.set(), p.labels.namespace()
+			own, in := p.labels.Set(), p.labels.Namespace()
 			for _, r := range rules {
 				if n.matches(r, in, own) {
 					ids = append(ids, r.id)
@@ -306,7 +100,7 @@ func (n *Node) newer(id int) []*rule {
 
 // compared remembers with which rules a pod was compared, and which of them matched.
 type compared struct {
-	labels   podLabels
+	labels   relation.Labels
 	from, to int // the ids of the first and the last rule
 	indexed  bool
 	matches  []int
@@ -321,8 +115,8 @@ func (n *Node) unseen(w *waiter) []int {
 		return nil
 	}
 	last := &n.lastCompared
-	if from := rules[0].id; last.from != from || last.to != n.lastRule || last.labels.common != w.labels.common ||
-		last.indexed && last.labels.index != w.labels.index {
+	if from := rules[0].id; last.from != from || last.to != n.lastRule || last.labels.WithoutIndex() != w.labels.WithoutIndex() ||
+		last.indexed && last.labels != w.labels {
 		n.lastCompared = compared{
 			labels: w.labels, from: from, to: n.lastRule, matches: n.matcher(rules)(w.Pod),
 			indexed: slices.ContainsFunc(rules, func(r *rule) bool { return r.index }),
@@ -380,12 +174,12 @@ func (n *Node) hasRoomFor(p *Pod) bool {
 	n.steps += len(p.shape.relations)
 	unknown := map[string]bool{}
 	for _, r := range p.shape.relations {
-		if n.rules[r.rule] == nil {
-			unknown[r.rule] = true
+		if n.rules[r.Rule] == nil {
+			unknown[r.Rule] = true
 		}
 	}
 	more := len(unknown)
-	return more == 0 || len(n.rules)+more <= maxRules && n.rulesBy[p.labels.namespace()]+more <= maxOwnRules
+	return more == 0 || len(n.rules)+more <= maxRules && n.rulesBy[p.labels.Namespace()]+more <= maxOwnRules
 }
 
 // register makes known what a pod asks of others, and reports whether there are few enough rules for that. Those that are new are
@@ -395,10 +189,10 @@ func (n *Node) register(p *Pod) bool {
 	if !n.hasRoomFor(p) {
 		return false
 	}
-	in := p.labels.namespace()
+	in := p.labels.Namespace()
 	var made []*rule
 	for _, r := range p.shape.relations {
-		known := n.rules[r.rule]
+		known := n.rules[r.Rule]
 		if known == nil {
 			known = n.newRule(r, in)
 			made = append(made, known)
@@ -435,9 +229,9 @@ func (n *Node) unregister(p *Pod) {
 		return
 	}
 	for _, r := range p.shape.relations {
-		if known := n.rules[r.rule]; known != nil {
+		if known := n.rules[r.Rule]; known != nil {
 			if known.users--; known.users == 0 {
-				delete(n.rules, r.rule)
+				delete(n.rules, r.Rule)
 				delete(n.byID, known.id)
 				n.ordered = slices.DeleteFunc(n.ordered, func(r *rule) bool { return r == known })
 				if n.rulesBy[known.by]--; n.rulesBy[known.by] == 0 {
@@ -465,7 +259,7 @@ func (n *Node) form(p *Pod, matches []int) {
 	n.steps += 1 + len(s.relations) + len(s.matches)
 	if !s.crowded {
 		for _, r := range s.relations {
-			s.own = append(s.own, owned{r, n.rules[r.rule].id})
+			s.own = append(s.own, owned{r, n.rules[r.Rule].id})
 		}
 	}
 	if len(s.own)+len(s.matches) == 0 && !s.crowded {
@@ -478,11 +272,11 @@ func (n *Node) form(p *Pod, matches []int) {
 		key.WriteString("|crowded")
 	}
 	for _, r := range s.relations {
-		key.WriteString("|" + r.key)
+		key.WriteString("|" + r.Key)
 	}
 	content, _ := json.Marshal(s.matches)
 	key.WriteString("|" + string(content))
-	s.key = brief(key.String())
+	s.key = relation.Brief(key.String())
 	p.shape = s
 }
 
@@ -566,7 +360,7 @@ func (n *Node) retryCrowded() {
 // Relabel folds in the labels that a pod has now, if it is known.
 func (n *Node) Relabel(pod *corev1.Pod) {
 	p := n.pod(pod.UID)
-	now := encodeLabels(pod.Namespace, pod.Labels)
+	now := relation.LabelsOf(pod.Namespace, pod.Labels)
 	if p == nil || p.labels == now {
 		return
 	}
@@ -609,12 +403,12 @@ func (n *Node) SetNamespace(name string, set map[string]string) {
 	}
 	matching := n.matcher(n.ordered)
 	for _, b := range n.bound {
-		if n.steps++; b.labels.namespace() == name {
+		if n.steps++; b.labels.Namespace() == name {
 			n.rematch(b, matching(b.Pod))
 		}
 	}
 	for _, w := range n.waiting {
-		if n.steps++; w.labels.namespace() == name {
+		if n.steps++; w.labels.Namespace() == name {
 			n.reline(w, matching(w.Pod))
 		}
 	}
@@ -629,32 +423,32 @@ func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
 	}
 	n.steps += len(s.own) + len(s.matches)
 	for _, own := range s.own {
-		if own.kind != spread {
+		if own.Kind != relation.Spread {
 			continue
 		}
-		if !n.within(own.topology) {
+		if !n.within(own.Topology) {
 			return noTopology, true
 		}
-		if n.skew(taken, s, own) > own.maxSkew {
+		if n.skew(taken, s, own) > own.MaxSkew {
 			return badSpread, false
 		}
 	}
 	for _, own := range s.own {
-		if own.kind != affinity {
+		if own.Kind != relation.Affinity {
 			continue
 		}
 		first := taken.matches[own.id] == 0 && s.counts(own.id) // of pods that want to be together
-		if !n.within(own.topology) || taken.matches[own.id] == 0 && !first {
+		if !n.within(own.Topology) || taken.matches[own.id] == 0 && !first {
 			return noFriends, true
 		}
 	}
 	for _, own := range s.own {
-		if own.kind == antiAffinity && n.within(own.topology) && taken.matches[own.id] > 0 {
+		if own.Kind == relation.AntiAffinity && n.within(own.Topology) && taken.matches[own.id] > 0 {
 			return foes, false
 		}
 	}
 	for _, id := range s.matches {
-		if taken.holds[id] > 0 && n.within(n.byID[id].topology()) {
+		if taken.holds[id] > 0 && n.within(n.byID[id].Topology) {
 			return unwelcome, false
 		}
 	}
@@ -665,17 +459,17 @@ func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
 // place that there is, or in one that a constraint misses (TopologySpreadConstraint.MinDomains).
 func (n *Node) skew(taken *tally, s *shape, own owned) int {
 	here, least, places := taken.matches[own.id]-taken.leaving[own.id], 0, 1
-	if n.unfit(s); own.honorsAffinity && !s.selected || own.honorsTaint && s.untolerated {
+	if n.unfit(s); own.HonorsAffinity && !s.selected || own.HonorsTaint && s.untolerated {
 		here, places = 0, 0 // it is no place for such pods
 	}
 	if least = math.MaxInt32; places > 0 {
 		least = here
 	}
-	if places < own.minDomains {
+	if places < own.MinDomains {
 		least = 0
 	}
 	self := 0
-	if s.counts(own.id) || own.terms[0].selects.Empty() {
+	if s.counts(own.id) || own.CountsAll() {
 		self = 1
 	}
 	return here + self - least

@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -330,29 +329,4 @@ func TestRelationsAgreeWithAskingEverybody(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestPodLabels(t *testing.T) {
-	for _, set := range []map[string]string{
-		{}, {"app": "a"}, {"app": "", "z": "b"}, {"batch.kubernetes.io/job-completion-index": ""},
-		{"app": "a", "batch.kubernetes.io/job-completion-index": "17", "z": "b"},
-		{"batch.kubernetes.io/job-completion-index": "0"},
-		{"batch.kubernetes.io/job-completion-index": "2147483647"},
-		{"batch.kubernetes.io/job-completion-index": "017"},
-		{"batch.kubernetes.io/job-completion-index": "-1"},
-		{"batch.kubernetes.io/job-completion-index": "+1"},
-		{"batch.kubernetes.io/job-completion-index": "first"},
-	} {
-		got := encodeLabels("ns", set)
-		if !maps.Equal(got.set(), set) || got.namespace() != "ns" {
-			t.Errorf("%v became %v of %s", set, got.set(), got.namespace())
-		}
-	}
-	first, second := map[string]string{"a": "b", "c": "d"}, map[string]string{"c": "d", "a": "b"}
-	if encodeLabels("ns", first) != encodeLabels("ns", second) {
-		t.Error("the same labels differ")
-	}
-	if encodeLabels("ns", first) == encodeLabels("other", first) {
-		t.Error("another namespace does not differ")
-	}
 }

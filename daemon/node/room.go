@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/jobd/jobd/daemon/relation"
 )
 
 // Room is what a waiting pod waits for, in detail. Why says the same in a scheduler's words.
@@ -114,7 +116,7 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 		keep = func(b *bound) bool {
 			return slices.ContainsFunc(b.shape.matches, func(id int) bool { return slices.Contains(matching, id) }) ||
 				slices.ContainsFunc(b.shape.own, func(own owned) bool {
-					return own.kind == antiAffinity && slices.Contains(holding, own.id)
+					return own.Kind == relation.AntiAffinity && slices.Contains(holding, own.id)
 				})
 		}
 	})

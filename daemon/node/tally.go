@@ -3,6 +3,8 @@ package node
 import (
 	"maps"
 	"slices"
+
+	"github.com/jobd/jobd/daemon/relation"
 )
 
 // tally is what a number of pods take of a node together.
@@ -35,7 +37,7 @@ func (t *tally) add(p *Pod, times int) {
 		count(&t.matches, id, times)
 	}
 	for _, own := range p.shape.own {
-		if own.kind == antiAffinity {
+		if own.Kind == relation.AntiAffinity {
 			count(&t.holds, own.id, times)
 		}
 	}
