@@ -21,7 +21,7 @@ export CGO_ENABLED := 0
 SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostpath indexes limits networking openapi picture \
 	podspec quota rbac roles runtimeclass schedule scheduling scheme shares storageclass why) \
 	$(addprefix cmd/internal/,batchscript manual page terminal translations) \
-	$(addprefix daemon/,causes causes/causestest claim cron eviction forecast job node picture pod) \
+	$(addprefix daemon/,causes causes/causestest claim cron eviction fit forecast job node picture pod relation) \
 	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
 SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestTheFileDoesNotGrowForever

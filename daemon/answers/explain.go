@@ -26,11 +26,11 @@ import (
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/cronjobs"
+	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
@@ -431,7 +431,7 @@ func (q *question) claimWait(s *store.Snapshot, wait control.ClaimWait) (causes.
 			return told, err
 		}
 		if ok && pv.Spec.NodeAffinity != nil && pv.Spec.NodeAffinity.Required != nil {
-			told.Volume, told.Hosts = wait.Volume, node.Selects(pv.Spec.NodeAffinity.Required)
+			told.Volume, told.Hosts = wait.Volume, fit.Selects(pv.Spec.NodeAffinity.Required)
 		}
 	}
 	if namespace, name := objects.NameOf(wait.User); wait.User != "" && q.may("pods", namespace) {

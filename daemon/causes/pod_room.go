@@ -13,6 +13,7 @@ import (
 
 	"github.com/jobd/jobd/api/shares"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/node"
 )
 
@@ -51,9 +52,9 @@ func podRoom(v *podView) []why.Cause {
 
 // unfit is why this machine does not take a pod even if it is empty.
 func (v *podView) unfit(r *node.Room) (all []why.Cause) {
-	var rest []node.Obstacle
+	var rest []fit.Obstacle
 	for _, o := range r.Unfit {
-		if o.Kind == node.Tainted && o.Taint.Key == corev1.TaintNodeDiskPressure && v.Disk != nil {
+		if o.Kind == fit.Tainted && o.Taint.Key == corev1.TaintNodeDiskPressure && v.Disk != nil {
 			all = append(all, v.diskPressure())
 		} else {
 			rest = append(rest, o)
@@ -87,7 +88,7 @@ func (v *podView) diskPressure() why.Cause {
 }
 
 // obstacles tells some obstacles as one cause.
-func (v *podView) obstacles(kind, begin string, r *node.Room, list []node.Obstacle) why.Cause {
+func (v *podView) obstacles(kind, begin string, r *node.Room, list []fit.Obstacle) why.Cause {
 	c := why.Cause{Type: kind, Brief: list[0].Brief, Since: at(v.pod.CreationTimestamp.Time), Details: map[string]string{}}
 	if len(list) > 1 {
 		c.Brief += fmt.Sprintf(", and %d more", len(list)-1)
@@ -96,7 +97,7 @@ func (v *podView) obstacles(kind, begin string, r *node.Room, list []node.Obstac
 	for _, o := range list {
 		messages, kinds = append(messages, o.Message), append(kinds, string(o.Kind))
 		labels = append(labels, o.Labels...)
-		if o.Kind == node.Cordoned {
+		if o.Kind == fit.Cordoned {
 			c.Help = append(c.Help, "jobctl uncordon "+r.Node)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/loop"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 )
 
@@ -85,7 +85,7 @@ func (t *taints) evict(p *loop.Pass, key string) error {
 	if err != nil || !ok || !objects.Runs(obj) || obj.DeletionTimestamp != nil || t.pods.known[obj.UID] == nil {
 		return err
 	}
-	at, leaves := node.Expelled(obj.Spec.Tolerations, t.noExecute, p.Now)
+	at, leaves := fit.Expelled(obj.Spec.Tolerations, t.noExecute, p.Now)
 	switch {
 	case !leaves:
 		return nil

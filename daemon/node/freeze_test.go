@@ -8,12 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/jobd/jobd/daemon/fit"
 )
 
 func asking(uid string, priority int32, cpu, memory int64) *Pod {
 	return &Pod{
 		UID: types.UID(uid), Priority: priority,
-		shape: newShape(Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}, nil, terms{}, false),
+		shape: newShape(Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}, nil, fit.Terms{}, false),
 	}
 }
 

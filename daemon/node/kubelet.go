@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/fit"
 )
 
 // Refusal is why the node does not take a pod that is bound to it: what a kubelet writes into the status of the pod,
@@ -29,14 +31,14 @@ func (n *Node) Refuses(p *Pod) *Refusal {
 // unsuitable returns why the node does not take such a pod for another reason than want of room.
 func (n *Node) unsuitable(p *Pod) *Refusal {
 	switch {
-	case !n.selected(&p.shape.terms):
+	case !n.facts.Selected(&p.shape.terms):
 		return failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
 	case n.used.all.busy(p.shape.ports):
 		return failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 	}
-	for i := range n.facts.taints {
-		if taint := &n.facts.taints[i]; taint.Effect == corev1.TaintEffectNoExecute &&
-			!tolerates(p.shape.terms.Tolerations, taint) {
+	for i := range n.facts.Taints {
+		if taint := &n.facts.Taints[i]; taint.Effect == corev1.TaintEffectNoExecute &&
+			!fit.Tolerates(p.shape.terms.Tolerations, taint) {
 			return failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/internal/heap"
 )
 
@@ -27,7 +27,7 @@ type Node struct {
 	// Fair orders pods of the same priority by what their accounts have used; nil: by age alone. It must not be set later than at once.
 	Fair *Fair
 
-	facts    facts
+	facts    fit.Facts
 	arrivals uint64 // how many pods have ever waited
 	shapes   map[string]*shape
 	bound    map[types.UID]*bound
@@ -80,13 +80,6 @@ type Node struct {
 	namespaces map[string]map[string]string // their labels
 }
 
-// facts are what the Node object says.
-type facts struct {
-	cordoned bool
-	taints   []corev1.Taint
-	labels   map[string]string
-}
-
 // bound is a pod that is bound to the node.
 type bound struct {
 	*Pod
@@ -118,9 +111,8 @@ func New(maxPods int, allocatable Resources) *Node {
 
 // Describe folds in the Node object: whether it is cordoned, its taints and labels.
 func (n *Node) Describe(node *corev1.Node) {
-	now := facts{node.Spec.Unschedulable, node.Spec.Taints, node.Labels}
-	if n.facts.cordoned == now.cordoned && maps.Equal(n.facts.labels, now.labels) &&
-		equality.Semantic.DeepEqual(n.facts.taints, now.taints) {
+	now := fit.FactsOf(node)
+	if n.facts.Equal(&now) {
 		return
 	}
 	n.facts = now
@@ -133,7 +125,7 @@ func (n *Node) Describe(node *corev1.Node) {
 
 // Label returns the value of a label of the node, and whether it has that.
 func (n *Node) Label(key string) (string, bool) {
-	value, ok := n.facts.labels[key]
+	value, ok := n.facts.Labels[key]
 	return value, ok
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/relation"
 )
 
@@ -62,7 +63,7 @@ type shape struct {
 	base  string // the key without own and matches
 	ask   Resources
 	ports []port
-	terms terms
+	terms fit.Terms
 	pods  int // of this shape on the node or waiting
 
 	// relations are what such pods ask of others, own the same with the rules, and matches the rules that count them, in
@@ -79,13 +80,6 @@ type shape struct {
 	unfit                 string
 	selected, untolerated bool
 	judged                bool
-}
-
-// terms are a pod's constraints on the node.
-type terms struct {
-	NodeSelector map[string]string   `json:"nodeSelector,omitempty"`
-	Affinity     *corev1.Affinity    `json:"affinity,omitempty"`
-	Tolerations  []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
 // port is one of the host's.
@@ -105,7 +99,7 @@ func PodOf(pod *corev1.Pod) *Pod {
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		p.Group = GroupKey(pod.Namespace, *g.PodGroupName)
 	}
-	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), termsOf(&pod.Spec), p.Polite)
+	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), fit.TermsOf(&pod.Spec), p.Polite)
 	p.shape.relations = relation.Of(pod)
 	p.bounded(&pod.Spec)
 	return p
@@ -121,7 +115,7 @@ func (p *Pod) Alike(other *Pod) bool {
 }
 
 // newShape distinguishes polite pods from others: behind a polite pod that does not fit, another one may preempt.
-func newShape(ask Resources, ports []port, t terms, polite bool) *shape {
+func newShape(ask Resources, ports []port, t fit.Terms, polite bool) *shape {
 	var key strings.Builder
 	key.WriteString(ask.String())
 	if polite {
@@ -140,26 +134,6 @@ func newShape(ask Resources, ports []port, t terms, polite bool) *shape {
 // plain returns the shape without what depends on the rules of other pods.
 func (s *shape) plain() *shape {
 	return &shape{key: s.base, base: s.base, ask: s.ask, ports: s.ports, terms: s.terms, relations: s.relations}
-}
-
-func termsOf(spec *corev1.PodSpec) terms {
-	t := terms{NodeSelector: spec.NodeSelector}
-	if a := spec.Affinity; a != nil && a.NodeAffinity != nil &&
-		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		t.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
-		}}
-	}
-	if slices.ContainsFunc(spec.Tolerations, ofSchedule) {
-		t.Tolerations = spec.Tolerations
-	}
-	return t
-}
-
-// ofSchedule reports whether a toleration matters here. Every pod has those of the taints not-ready and unreachable,
-// which this node never has.
-func ofSchedule(t corev1.Toleration) bool {
-	return t.Key != corev1.TaintNodeNotReady && t.Key != corev1.TaintNodeUnreachable
 }
 
 func hostPorts(spec *corev1.PodSpec) (ports []port) {
@@ -189,7 +163,7 @@ func hostPorts(spec *corev1.PodSpec) (ports []port) {
 // take makes a pod share the shape of those that are alike.
 func (n *Node) take(p *Pod) {
 	if p.shape == nil {
-		p.shape = newShape(nil, nil, terms{}, p.Polite)
+		p.shape = newShape(nil, nil, fit.Terms{}, p.Polite)
 	}
 	if p.shape.crowded {
 		p.shape = p.shape.plain()

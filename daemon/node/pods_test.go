@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/daemon/fit"
 )
 
 // want returns a pod that asks for that much cpu, in thousandths.
@@ -18,7 +20,7 @@ func want(uid types.UID, created int64, cpu int64) *Pod {
 	if cpu == 0 {
 		ask = nil
 	}
-	return &Pod{UID: uid, Created: uint32(created), shape: newShape(ask, nil, terms{}, false)}
+	return &Pod{UID: uid, Created: uint32(created), shape: newShape(ask, nil, fit.Terms{}, false)}
 }
 
 func (p *Pod) with(change func(*Pod)) *Pod {

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/jobd/jobd/daemon/fit"
 )
 
 // life is a random life of a node.
@@ -36,7 +38,7 @@ func (l *life) newPod() *Pod {
 	if rapid.IntRange(0, 7).Draw(l.T, "port") == 0 {
 		ports = []port{{corev1.ProtocolTCP, 80, rapid.SampledFrom([]string{"", "192.0.2.1", "192.0.2.2"}).Draw(l.T, "address")}}
 	}
-	var t terms
+	var t fit.Terms
 	if rapid.IntRange(0, 7).Draw(l.T, "tolerates") == 0 {
 		t.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}

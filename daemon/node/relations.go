@@ -484,7 +484,7 @@ func (s *shape) counts(rule int) bool {
 // within reports whether the node has all those labels.
 func (n *Node) within(topology []string) bool {
 	return !slices.ContainsFunc(topology, func(key string) bool {
-		_, ok := n.facts.labels[key]
+		_, ok := n.facts.Labels[key]
 		return !ok
 	})
 }

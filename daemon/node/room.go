@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/relation"
 )
 
@@ -24,7 +25,7 @@ type Room struct {
 	// Node is the name of this machine.
 	Node string
 	// Unfit is why this machine does not take the pod even if it is empty, and Apart what other pods on it have to do with that.
-	Unfit, Apart []Obstacle
+	Unfit, Apart []fit.Obstacle
 	// Short are the resources of which too little is free.
 	Short []Shortage
 	// Ports are the ports of the host that another pod holds.
@@ -91,7 +92,7 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 		return Room{}, false
 	}
 	r := Room{Place: n.placeOf(w), Waiting: len(n.waiting), Priority: w.Priority, Nominated: w.nominated, MaxPods: n.MaxPods}
-	r.Node = n.facts.labels[corev1.LabelHostname]
+	r.Node = n.facts.Labels[corev1.LabelHostname]
 	if g := w.line.gang; g != nil {
 		r.Gang = &GangWait{Key: g.key, Known: g.known, Need: g.need(), Bound: g.bound, Waiting: len(g.line.queue)}
 		if g.known && g.bound < g.need() {
@@ -99,8 +100,8 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 		}
 	}
 	r.Kept, r.Fair = n.keeping(w), n.fairPlace(w)
-	if r.Unfit = n.unfitReasons(&w.shape.terms); len(r.Unfit) == 0 && w.shape.crowded {
-		r.Unfit = []Obstacle{n.tooManyRules()}
+	if r.Unfit = n.facts.Obstacles(&w.shape.terms); len(r.Unfit) == 0 && w.shape.crowded {
+		r.Unfit = []fit.Obstacle{n.tooManyRules()}
 	}
 	if len(r.Unfit) > 0 {
 		return r, true

@@ -4,11 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 )
 
 const (
@@ -110,50 +106,11 @@ func (n *Node) MakesWay(uid types.UID) string {
 // unfit returns why the node takes no pod of that shape even if it is empty.
 func (n *Node) unfit(s *shape) string {
 	if !s.judged {
-		s.unfit, s.judged = n.judge(&s.terms), true
-		s.selected, s.untolerated = n.selected(&s.terms), n.untolerated(&s.terms)
+		s.unfit, s.judged = n.facts.Unfit(&s.terms), true
+		s.selected, s.untolerated = n.facts.Selected(&s.terms), n.facts.Repels(&s.terms)
 	}
 	if s.crowded && s.unfit == "" {
 		return "1 " + crowd
 	}
 	return s.unfit
-}
-
-func (n *Node) judge(t *terms) string {
-	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
-	if n.facts.cordoned && !tolerates(t.Tolerations, &cordon) {
-		return "1 node(s) were unschedulable"
-	}
-	if n.untolerated(t) {
-		return "1 node(s) had untolerated taint(s)"
-	}
-	if !n.selected(t) {
-		return "1 node(s) didn't match Pod's node affinity/selector"
-	}
-	return ""
-}
-
-// untolerated reports whether a taint of the node keeps such pods away.
-func (n *Node) untolerated(t *terms) bool {
-	for i := range n.facts.taints {
-		if taint := &n.facts.taints[i]; taint.Effect != corev1.TaintEffectPreferNoSchedule &&
-			!tolerates(t.Tolerations, taint) {
-			return true
-		}
-	}
-	return false
-}
-
-func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
-	return corev1helpers.TolerationsTolerateTaint(klog.Background(), tolerations, taint, false)
-}
-
-// selected reports whether nodeSelector and the required node affinity match the node.
-func (n *Node) selected(t *terms) bool {
-	if len(t.NodeSelector) == 0 && t.Affinity == nil {
-		return true
-	}
-	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: t.NodeSelector, Affinity: t.Affinity}}
-	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n.object())
-	return ok && err == nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
 )
@@ -219,17 +220,17 @@ func waiting() map[string]ofPod {
 		}(), causes.World{}, "crash loop: exit code 3 of container c", "logs pods/j-x"},
 	}
 	cordon := &corev1.Taint{Key: "gpu", Value: "only", Effect: corev1.TaintEffectNoSchedule}
-	for kind, help := range map[node.ObstacleKind]string{
-		node.Cordoned: "uncordon here", node.Tainted: "", node.WrongSelector: "label node here", node.WrongAffinity: "label node here",
-		node.LacksTopology: "label node here", node.BadlySpread: "", node.LacksCompany: "", node.UnwantedCompany: "", node.UnwantedByOthers: "",
-		node.TooManyRules: "",
+	for kind, help := range map[fit.Kind]string{
+		fit.Cordoned: "uncordon here", fit.Tainted: "", fit.WrongSelector: "label node here", fit.WrongAffinity: "label node here",
+		fit.LacksTopology: "label node here", fit.BadlySpread: "", fit.LacksCompany: "", fit.UnwantedCompany: "", fit.UnwantedByOthers: "",
+		fit.TooManyRules: "",
 	} {
-		o := node.Obstacle{Kind: kind, Brief: "brief of " + string(kind), Message: "message", Taint: cordon}
+		o := fit.Obstacle{Kind: kind, Brief: "brief of " + string(kind), Message: "message", Taint: cordon}
 		if strings.HasPrefix(help, "label") {
 			o.Labels = []string{"a=b"}
 		}
-		all["unfit "+string(kind)] = ofPod{newPod(), room(node.Room{Unfit: []node.Obstacle{o}}), o.Brief, help}
-		all["apart "+string(kind)] = ofPod{newPod(), room(node.Room{Apart: []node.Obstacle{o}}), o.Brief, help}
+		all["unfit "+string(kind)] = ofPod{newPod(), room(node.Room{Unfit: []fit.Obstacle{o}}), o.Brief, help}
+		all["apart "+string(kind)] = ofPod{newPod(), room(node.Room{Apart: []fit.Obstacle{o}}), o.Brief, help}
 	}
 	failing := func(w causes.World, times int) causes.World {
 		w.Launchings = map[types.UID][]pod.Launching{"p": {{Container: "c", Failed: times, Next: Now.Add(time.Minute)}}}
@@ -276,7 +277,7 @@ func waiting() map[string]ofPod {
 	leaving := with(func(p *corev1.Pod) { p.Spec.NodeName, p.DeletionTimestamp = "here", ptr.To(metav1.NewTime(Now)) })
 	all["pod deleted"] = ofPod{leaving, causes.World{}, "being deleted", ""}
 
-	full := room(node.Room{Unfit: []node.Obstacle{{Kind: node.Tainted, Taint: &corev1.Taint{Key: corev1.TaintNodeDiskPressure}}}})
+	full := room(node.Room{Unfit: []fit.Obstacle{{Kind: fit.Tainted, Taint: &corev1.Taint{Key: corev1.TaintNodeDiskPressure}}}})
 	full.Disk = &causes.DiskPressure{Path: "/var/lib/jobd", What: "nodefs.available is 12Mi, below 38Mi", Seen: Now, Until: Now.Add(5 * time.Minute)}
 	all["the disk was full"] = ofPod{newPod(), full, "the disk of /var/lib/jobd was full just now", ""}
 	full.Disk = &causes.DiskPressure{Path: "/var/lib/jobd", What: "nodefs.available is 12Mi, below 38Mi", Seen: Now, Short: true}

@@ -1,4 +1,4 @@
-package node
+package fit
 
 import (
 	"time"
@@ -40,7 +40,7 @@ func Expelled(tolerations []corev1.Toleration, taints []corev1.Taint, now time.T
 // tolerating returns the first toleration that matches a taint, nil if there is none.
 func tolerating(tolerations []corev1.Toleration, taint *corev1.Taint) *corev1.Toleration {
 	for i := range tolerations {
-		if tolerates(tolerations[i:i+1], taint) {
+		if Tolerates(tolerations[i:i+1], taint) {
 			return &tolerations[i]
 		}
 	}
