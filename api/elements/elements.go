@@ -1,7 +1,7 @@
 // Package elements counts the elements of lists and the keys of maps in objects of the API, before they are decoded and after. What
 // is small on the wire can be large in memory, and much work: an element is 3 bytes of JSON and, as a container, a kilobyte of
 // fields, each of which is validated; and libraries look for each text of a list, and each key of a map, among the others. The
-// package also finds the quantities that would be computed for hours.
+// package also finds the quantities that would be computed for hours, and values that cannot be encoded again.
 //
 // What comes in is a body or an object; what goes out is an error that names the field, or nil. Nothing is touched.
 package elements

@@ -10,10 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// InObject looks at an object, which can have more than the bodies that have made it: patches add to it.
+// InObject looks at an object, which can have more than the bodies that have made it: patches add to it. It also finds what could not
+// be encoded.
 func InObject(obj runtime.Object) *field.Error {
 	var t tally
-	t.value(reflect.ValueOf(obj), "")
+	if t.value(reflect.ValueOf(obj), ""); t.err == nil {
+		t.err = unsayable(reflect.ValueOf(obj), "")
+	}
 	return t.err
 }
 

@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -255,16 +258,16 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 		return field.ErrorList{err}
 	}
 	if a := s.alias(ctx); a != nil && a.Check != nil {
-		return first(append(finalizerNames(obj), a.Check(obj)...))
+		return first(append(metadataNames(obj, nil), a.Check(obj)...))
 	}
-	return first(append(finalizerNames(obj), s.Strategy.Validate(ctx, obj)...))
+	return first(append(metadataNames(obj, nil), s.Strategy.Validate(ctx, obj)...))
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	if a := s.alias(ctx); a != nil && a.CheckUpdate != nil {
-		return first(append(finalizerNames(obj), a.CheckUpdate(obj, old)...))
+		return first(append(metadataNames(obj, old), a.CheckUpdate(obj, old)...))
 	}
-	return first(append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...))
+	return first(append(metadataNames(obj, old), s.Strategy.ValidateUpdate(ctx, obj, old)...))
 }
 
 func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
@@ -288,8 +291,9 @@ func (s strategy) alias(ctx context.Context) *kind.Alias {
 	return nil
 }
 
-// finalizerNames checks that the finalizers of an object have qualified names.
-func finalizerNames(obj runtime.Object) (errs field.ErrorList) {
+// metadataNames checks the names in the metadata of an object, of which old is the former version: those of finalizers are qualified,
+// and those of owners no longer than a name can be, since they become parts of keys and are kept.
+func metadataNames(obj, old runtime.Object) (errs field.ErrorList) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil
@@ -301,6 +305,28 @@ func finalizerNames(obj runtime.Object) (errs field.ErrorList) {
 			if !strings.Contains(name, "/") {
 				errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), name,
 					"name is neither a standard finalizer name nor is it fully qualified"))
+			}
+		}
+	}
+	var before []metav1.OwnerReference
+	if was, err := meta.Accessor(old); err == nil {
+		before = was.GetOwnerReferences()
+	}
+	for i, owner := range m.GetOwnerReferences() {
+		path := field.NewPath("metadata", "ownerReferences").Index(i)
+		if slices.ContainsFunc(before, func(b metav1.OwnerReference) bool { return equality.Semantic.DeepEqual(b, owner) }) {
+			continue
+		}
+		for _, part := range []struct {
+			name, value string
+			most        int
+		}{
+			{"apiVersion", owner.APIVersion, 2 * utilvalidation.DNS1123SubdomainMaxLength},
+			{"kind", owner.Kind, utilvalidation.DNS1123SubdomainMaxLength},
+			{"name", owner.Name, utilvalidation.DNS1123SubdomainMaxLength},
+		} {
+			if len(part.value) > part.most {
+				errs = append(errs, field.TooLong(path.Child(part.name), "", part.most))
 			}
 		}
 	}
