@@ -91,6 +91,9 @@ func (t *Tx) add(w write) uint64 {
 	return w.version
 }
 
+// Err returns why the transaction cannot be committed any more, nil if it can.
+func (t *Tx) Err() error { return t.err }
+
 func (t *Tx) fail(err error) {
 	if t.err == nil {
 		t.err = err

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// all is the concern of an entry that holds for every concern of the loop.
-	all = "*"
+	// All is the concern of an entry that holds for every concern of the loop.
+	All = "*"
 	// maxHangs is how often an object may hang one version of jobd before no change of it is enough.
 	maxHangs = 3
 	// pendingTime is how long an object that was never stored is waited for.
@@ -70,7 +70,7 @@ func (e Entry) Message() string {
 // with reports whether only others of its owner have hung jobd.
 func (e Entry) with() bool { return e.Hangs == 0 && e.Owner != "" }
 
-func (e Entry) of(concern string) bool { return e.Concern == concern || e.Concern == all }
+func (e Entry) of(concern string) bool { return e.Concern == concern || e.Concern == All }
 
 func (e Entry) same(o Entry) bool { return e.Concern == o.Concern && e.Key == o.Key }
 
@@ -113,7 +113,7 @@ func after(entries []Entry, h Hang, version string) []Entry {
 	}
 	e := &entries[i]
 	if e.Active() {
-		e.Concern = all
+		e.Concern = All
 	}
 	if e.Version != version {
 		e.Hangs = 0

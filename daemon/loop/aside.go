@@ -27,6 +27,7 @@ func (l *Loop) works(concern, key string) bool {
 	if l.Aside.Has(concern, key) {
 		return false
 	}
+	l.work = work{concern, key}
 	l.Watch.Step(concern, key)
 	crash.Hang("pass", concern, key)
 	return true
@@ -35,12 +36,15 @@ func (l *Loop) works(concern, key string) bool {
 // Works says that the controller is at work on the object at a key, and reports whether it may be: otherwise the object was
 // set aside, because the loop has hung on it.
 func (p *Pass) Works(key string) bool {
+	p.notice()
 	p.loop.notes.turnTo(p.concern)
 	return p.loop.works(p.concern, key)
 }
 
 // turnTo says which concern is at work next.
 func (p *Pass) turnTo(concern string) {
+	p.notice()
+	p.loop.work = work{}
 	p.concern = concern
 	p.loop.notes.turnTo(concern)
 	p.loop.Watch.Step(concern, "")

@@ -63,6 +63,9 @@ type Loop struct {
 	freed []string
 	// held are observations of pods that were set aside.
 	held [][]pod.Observation
+	// work is what it is at work on, and faults what has come of that while passes could not be written.
+	work   work
+	faults faults
 	// unstored are the objects whose changes the present pass takes in before they are durable.
 	unstored unstored
 	// notes are of the last passes; nil while nobody looks.
@@ -144,6 +147,7 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 			rebuild = func() error { return l.beginAside(l.Clock()) }
 		}
 		if err := rebuild(); err != nil {
+			l.blame(l.work, err)
 			return false, err
 		}
 	}
@@ -157,6 +161,7 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 		if l.lost { // read anew while others wait, or so much may be written meanwhile that this is lost as well
 			l.folded = l.Store.Version()
 			if err := l.rebuild(tx, now); err != nil {
+				l.blame(l.work, err)
 				return err
 			}
 		}
@@ -170,6 +175,9 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 			p.budget = JoinedBudget
 		}
 		err := p.run(reports)
+		if err != nil {
+			l.blame(p.culprit, err)
+		}
 		l.notes.turnTo("commit")
 		crash.At("pass.decided")
 		return err
@@ -196,6 +204,7 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	crash.At("pass.stored")
+	l.faults = faults{}
 	l.folded, l.lost, l.more, l.freed = p.version, false, p.exhausted, p.freed
 	if l.asked = p.asked; p.Joined() {
 		l.asked = 0 // its budget is used up soon
@@ -267,6 +276,7 @@ func (l *Loop) rebuild(s stored, now time.Time) error {
 	defer l.tellPanic()
 	for _, c := range slices.Backward(controllers) {
 		concern := concernOf(c)
+		l.work = work{}
 		l.Watch.Step(concern, "")
 		if err := c.Rebuild(s.Visited(func(key string) bool { return l.works(concern, key) }), now); err != nil {
 			return err

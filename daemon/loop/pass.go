@@ -61,6 +61,7 @@ type Pass struct {
 	asked   int
 	version uint64 // of the last write
 	failed  error  // of a write that could not return it
+	culprit work   // what it was at work on when it first failed
 	concern string // of the controller that is at work
 	aside   []aside.Change
 
@@ -91,11 +92,15 @@ func (p *Pass) run(reports [][]pod.Observation) error {
 		p.Jobs.flush,
 		p.CronJobs.flush,
 	} {
-		if err := step(); err != nil {
+		err := step()
+		if p.notice(); err != nil && p.culprit == (work{}) {
+			p.culprit = p.loop.work
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return p.failed
+	return errors.Join(p.failed, p.tx.Err())
 }
 
 // fold lets the controllers take in what others have written since the last pass.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/objects"
 )
 
@@ -127,6 +128,7 @@ func (v *View[T]) Delete(key string) error {
 // flush writes everything that was changed.
 func (v *View[T]) flush() error {
 	for _, key := range v.changed {
+		v.pass.loop.work = work{aside.All, key}
 		if err := v.Write(key); err != nil {
 			return err
 		}
