@@ -279,12 +279,11 @@ func (q *question) past(j *batchv1.Job) (runs wire.Runs) {
 		return runs
 	}
 	_ = q.Store.View(func(s *store.Snapshot) error {
-		ns := &corev1.Namespace{}
-		if ok, err := objects.Read(s, store.Key(objects.Namespaces, "", j.Namespace), ns); err != nil || !ok {
+		of := wire.RunsOf(j)
+		var err error
+		if of.Within, err = history.TenancyOf(s, j.Namespace); err != nil {
 			return err
 		}
-		of := wire.RunsOf(j)
-		of.Within = wire.Tenancy{UID: string(ns.UID), Began: ns.CreationTimestamp.Time}
 		jobs, _, err := history.Read(s, of)
 		if err == nil {
 			runs = wire.Sum(jobs)

@@ -95,7 +95,7 @@ func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 func (p *Pod) End(obj *corev1.Pod, now time.Time) wire.Pod {
 	end := wire.Pod{
 		Name: obj.Name, Index: obj.Annotations[batchv1.JobCompletionIndexAnnotation],
-		Started: obj.Status.StartTime, Result: wire.PodStopped, Reason: obj.Status.Reason, Containers: p.Containers,
+		Started: obj.Status.StartTime, Result: wire.PodStopped, Reason: boundedReason(obj.Status.Reason), Containers: p.Containers,
 	}
 	switch {
 	case obj.Status.Phase == corev1.PodSucceeded:
@@ -215,6 +215,16 @@ func (a *Account) Describe(j *batchv1.Job, namespace types.UID, user string) {
 // maxLabels is how many bytes of labels are kept of a Job. The history of all shares its size.
 const maxLabels = 4 << 10
 
+// maxReason is how many bytes of a reason are kept, which is a word, but for what writes a status in place of jobd.
+const maxReason = 256
+
+func boundedReason(reason string) string {
+	if len(reason) > maxReason {
+		return strings.ToValidUTF8(reason[:maxReason], "")
+	}
+	return reason
+}
+
 // boundedLabels returns the labels if they are not too long, else none.
 func boundedLabels(labels map[string]string) map[string]string {
 	size := 0
@@ -299,7 +309,7 @@ func (a *Account) Close(j *batchv1.Job, status *batchv1.JobStatus, now time.Time
 	if status != nil {
 		end.Started = status.StartTime
 		if c := batch.End(status); c != nil {
-			end.Ended, end.Reason, end.Result = c.LastTransitionTime, c.Reason, wire.Complete
+			end.Ended, end.Reason, end.Result = c.LastTransitionTime, boundedReason(c.Reason), wire.Complete
 			if c.Type == batchv1.JobFailed {
 				end.Result, final = wire.Failed, 1
 			}

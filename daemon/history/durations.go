@@ -53,6 +53,17 @@ func DurationsOf(s *store.Snapshot, namespace, name, cronJob string) (*Durations
 
 // durations adds what the first pages of a query have.
 func durations(s *store.Snapshot, q wire.Query, pages int, to map[string]*Durations) error {
+	tenancies := map[string]wire.Tenancy{}
+	of := func(j *wire.Job) (wire.Tenancy, error) {
+		t, known := tenancies[j.Namespace]
+		if known {
+			return t, nil
+		}
+		t, err := TenancyOf(s, j.Namespace)
+		tenancies[j.Namespace] = t
+		return t, err
+	}
+	former := "" // UID of a Job that ran in a former namespace, whose parts do not say so
 	for q.Pods = true; pages > 0; pages-- {
 		page, next, err := Read(s, q)
 		if err != nil {
@@ -60,6 +71,15 @@ func durations(s *store.Snapshot, q wire.Query, pages int, to map[string]*Durati
 		}
 		for i := range page {
 			j := &page[i]
+			if j.Part && j.UID == former {
+				continue
+			}
+			if tenancy, err := of(j); err != nil {
+				return err
+			} else if !j.Part && !tenancy.Has(j) {
+				former = j.UID
+				continue
+			}
 			name := RunName(j.Namespace, j.Name, j.CronJob)
 			if j.Part { // it does not say of which CronJob it is
 				name = RunName(j.Namespace, j.Name, "")

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -27,6 +28,7 @@ func TestDurations(t *testing.T) {
 		return j
 	}
 	r := newRig(t, Limits{Age: 1 << 60, Size: 1 << 30})
+	r.namespace("ns", "first", begin)
 	for i := range 3 {
 		r.append(run(fmt.Sprint("backup-", i), "backup", wire.Complete, 10+i))
 	}
@@ -56,6 +58,34 @@ func TestDurations(t *testing.T) {
 		}
 		if none, err := DurationsOf(s, "ns", "none", ""); err != nil || len(none.Jobs) > 0 {
 			t.Errorf("%v %v", none, err)
+		}
+		return err
+	}))
+}
+
+// Who has a name of a namespace now learns nothing of the runs of who had it before.
+func TestDurationsAreOfThisNamespace(t *testing.T) {
+	begin := time.Unix(1_700_000_000, 0)
+	r := newRig(t, Limits{Age: 1 << 60, Size: 1 << 30})
+	run := func(namespace, uid string) wire.Job {
+		start, end := metav1.NewTime(begin), metav1.NewTime(begin.Add(time.Minute))
+		return wire.Job{
+			Namespace: namespace, NamespaceUID: uid, Name: "j", UID: uid, Created: start, Started: &start, Ended: end, Result: wire.Complete, Succeeded: 1,
+			Pods: []wire.Pod{{Name: "p", Started: &start, Ended: end, Result: wire.PodSucceeded}},
+		}
+	}
+	r.namespace("same", "now", begin)
+	r.namespace("other", "second", begin.Add(time.Hour))
+	part := run("other", "first")
+	part.Part = true
+	r.append(run("same", "now"), run("other", "first"), part, run("gone", "first"))
+	must(t, r.store.View(func(s *store.Snapshot) error {
+		all, err := AllDurations(s)
+		for namespace, want := range map[string]int{"same": 1, "other": 0, "gone": 0} {
+			d := all[RunName(namespace, "j", "")]
+			if n := len(cmp.Or(d, &Durations{}).Pods); n != want {
+				t.Errorf("%s: %d runs, want %d", namespace, n, want)
+			}
 		}
 		return err
 	}))

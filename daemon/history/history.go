@@ -147,11 +147,7 @@ func (l *Log) merge(w Writer, next uint64, jobs []wire.Job) error {
 		if !ok {
 			return fmt.Errorf("%s is missing", p.key)
 		}
-		some, err := decodeLines(o.Value)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.key, err)
-		}
-		all = append(all, some...)
+		all = append(all, decodeLines(o.Value)...)
 	}
 	first := next - uint64(len(all)) // the numbers have no gaps
 	all = append(all, jobs...)
@@ -294,15 +290,17 @@ func decodeLine(line []byte, withPods bool) (j wire.Job, err error) {
 	return j, err
 }
 
-func decodeLines(lines []byte) (jobs []wire.Job, err error) {
+// decodeLines reads lines with their pods. One that cannot be read becomes a Job of which nothing is known: it must neither hide the
+// others nor stop what is made of them, and each has its number.
+func decodeLines(lines []byte) (jobs []wire.Job) {
 	for line := range bytes.Lines(lines) {
 		j, err := decodeLine(line, true)
 		if err != nil {
-			return nil, err
+			j = wire.Job{}
 		}
 		jobs = append(jobs, j)
 	}
-	return jobs, nil
+	return jobs
 }
 
 // terms are what a Job is found by.

@@ -10,10 +10,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	wire "github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
@@ -51,6 +55,18 @@ func (r *rig) append(jobs ...wire.Job) {
 	r.t.Helper()
 	must(r.t, r.store.Update(context.Background(), func(tx *store.Tx) error {
 		return r.log.Append(transaction{tx}, tx.Version(), jobs)
+	}))
+}
+
+// namespace makes a namespace.
+func (r *rig) namespace(name string, uid types.UID, created time.Time) {
+	r.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, CreationTimestamp: metav1.NewTime(created)}}
+	value, err := scheme.Encode(ns)
+	must(r.t, err)
+	must(r.t, r.store.Update(context.Background(), func(tx *store.Tx) error {
+		tx.Put(store.Object{Key: store.Key(objects.Namespaces, "", name), UID: string(uid), Value: value})
+		return nil
 	}))
 }
 
@@ -174,6 +190,23 @@ func TestReadFindsWhatAListHas(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// One line that cannot be read, as of a time that no reader takes, hides no others, and stops nothing.
+func TestALineThatCannotBeRead(t *testing.T) {
+	r := newRig(t, Limits{time.Hour * 1e6, 1 << 30})
+	random0 := rand.New(rand.NewPCG(1, 2))
+	for i := range 3 * blockJobs {
+		j := random(random0, i)
+		if i%10 == 0 {
+			j.Ended = metav1.NewTime(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
+		}
+		r.append(j)
+	}
+	all, _ := r.read(wire.Query{})
+	if len(all) != 3*blockJobs-(3*blockJobs+9)/10 {
+		t.Errorf("%d Jobs", len(all))
 	}
 }
 

@@ -164,8 +164,8 @@ func (r *reader) piece(p piece, value []byte) (more bool, err error) {
 			continue
 		}
 		j, err := decodeLine(line, r.Pods)
-		if err != nil {
-			return false, err
+		if err != nil || j.UID == "" {
+			continue // see decodeLines
 		}
 		r.bytes += len(line)
 		if pods := bytes.IndexByte(line, '\t'); !r.Pods {
@@ -277,11 +277,8 @@ func Pods(s *store.Snapshot, namespace, name, uid string, from uint64, do func(*
 				continue
 			}
 			j, err := decodeLine(line, true)
-			if err != nil {
-				return from, fmt.Errorf("%s: %w", p.key, err)
-			}
-			if j.UID != uid {
-				continue
+			if err != nil || j.UID != uid {
+				continue // see decodeLines
 			}
 			for i := range j.Pods {
 				do(&j.Pods[i])
