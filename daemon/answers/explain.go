@@ -205,7 +205,7 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 			}
 			j := &batchv1.Job{}
 			var ok bool
-			if ok, err = objects.Read(s, key, j); ok && err == nil && cron.Controller(j) == cj.UID {
+			if ok, err = objects.Read(s, key, j); ok && err == nil && j.Namespace == cj.Namespace && cron.Controller(j) == cj.UID {
 				jobs = append(jobs, j)
 			}
 			return err == nil
@@ -314,7 +314,7 @@ func (q *question) podsOf(s *store.Snapshot, j *batchv1.Job) (pods []*corev1.Pod
 			return true
 		}
 		p := &corev1.Pod{}
-		if err = objects.Decode(o, p); err == nil && objects.ControllingJob(p) == j.UID {
+		if err = objects.Decode(o, p); err == nil && p.Namespace == j.Namespace && objects.ControllingJob(p) == j.UID {
 			pods = append(pods, p)
 		}
 		return err == nil && len(pods) < explainedPods

@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/scheme"
@@ -18,6 +19,16 @@ func (c *jobRecords) stored(uid types.UID) bool {
 	return ok
 }
 
+// controlling returns the UID of the stored Job that controls a pod, while the records are being rebuilt: of the one in its namespace
+// with the name and the UID that it says; empty if there is none.
+func (c *jobRecords) controlling(p *corev1.Pod) types.UID {
+	uid := objects.ControllingJob(p)
+	if uid == "" || c.all[uid] != store.Key(objects.Jobs, p.Namespace, metav1.GetControllerOfNoCopy(p).Name) {
+		return ""
+	}
+	return uid
+}
+
 // readPods calls fn for the stored pods for which something is left to be done. By then their Jobs have records.
 func (c *jobRecords) readPods(s *store.Snapshot, now time.Time, fn func(key string, p *corev1.Pod) error) (err error) {
 	s.Range(objects.Pods+"/", "", func(o store.Object) bool {
@@ -28,7 +39,7 @@ func (c *jobRecords) readPods(s *store.Snapshot, now time.Time, fn func(key stri
 		if err = objects.Decode(o, p); err != nil {
 			return false
 		}
-		owner := objects.ControllingJob(p)
+		owner := c.controlling(p)
 		if key, ok := c.all[owner]; ok && c.known[owner] == nil {
 			err = c.recordStored(s, key, now)
 		}

@@ -99,11 +99,11 @@ func (c *jobRecords) of(p *loop.Pass, pod *corev1.Pod) (types.UID, error) {
 		return adopts, nil
 	}
 	uid := objects.ControllingJob(pod)
-	if uid == "" || c.known[uid] != nil {
+	key := store.Key(objects.Jobs, pod.Namespace, owner.Name)
+	if rec := c.known[uid]; uid == "" || rec != nil && rec.key == key {
 		return uid, nil
 	}
-	// The record was dropped when the Job finished, or the Job is gone.
-	key := store.Key(objects.Jobs, pod.Namespace, owner.Name)
+	// The record was dropped when the Job finished, or the Job is gone, or one of another namespace.
 	j, ok, err := p.Jobs.Get(key)
 	switch {
 	case err != nil:

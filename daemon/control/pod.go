@@ -66,7 +66,7 @@ func newPods(
 // Rebuild reads the pods for which something is left to be done.
 func (c *pods) Rebuild(s *store.Snapshot, now time.Time) error {
 	if err := c.jobs.readPods(s, now, func(key string, p *corev1.Pod) error {
-		owner := objects.ControllingJob(p)
+		owner := c.jobs.controlling(p)
 		if owner == "" && metav1.GetControllerOfNoCopy(p) == nil {
 			if owner = c.jobs.adopting(p); owner == "" && slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) {
 				c.garbage.Abandoned(key)

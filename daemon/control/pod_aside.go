@@ -20,7 +20,7 @@ func (c *pods) rebuildAside(s *store.Snapshot, now time.Time) error {
 	c.setAside = make(map[types.UID]bool, len(aside))
 	for _, p := range aside {
 		c.setAside[p.UID] = true
-		owner := objects.ControllingJob(p)
+		owner := c.jobs.controlling(p)
 		if key, ok := c.jobs.all[owner]; ok && c.jobs.known[owner] == nil {
 			if err := c.jobs.recordStored(s, key, now); err != nil {
 				return err

@@ -165,7 +165,7 @@ func (c *CronJobs) Remove(p *loop.Pass, key string, cj *batchv1.CronJob) error {
 // setJob folds in a Job for the CronJob that controls it.
 func (c *CronJobs) setJob(j *batchv1.Job) {
 	owner := cron.Controller(j)
-	if rec, ok := c.known[owner]; ok {
+	if rec, ok := c.known[owner]; ok && rec.key == store.Key(objects.CronJobs, j.Namespace, metav1.GetControllerOfNoCopy(j).Name) {
 		c.controller[j.UID] = owner
 		if rec.SetJob(j) {
 			c.dirty.Add(rec.key)

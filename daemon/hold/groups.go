@@ -279,11 +279,11 @@ func (g *groups) free(p *loop.Pass, uid types.UID) error {
 func (g *groups) outlived(p *loop.Pass, uid types.UID, h *holder) (err error) {
 	h.alone, h.pods = true, map[string]struct{}{}
 	p.Snapshot().Owned(string(uid), "", func(key string) bool {
-		if objects.ResourceOf(key) != objects.Pods {
+		if namespace, _ := objects.NameOf(key); objects.ResourceOf(key) != objects.Pods || namespace != h.Namespace {
 			return true
 		}
 		pod, ok, failed := p.Pods.Peek(key)
-		if err = failed; ok && err == nil && !podspec.Ended(pod) {
+		if err = failed; ok && err == nil && objects.ControllingJob(pod) == uid && !podspec.Ended(pod) {
 			h.pods[key] = struct{}{}
 			g.owners[key] = uid
 		}

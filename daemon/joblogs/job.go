@@ -275,7 +275,9 @@ func (l *jobLogs) eachPod(fn func(*corev1.Pod)) error {
 			if failed = objects.Decode(o, p); failed != nil {
 				return false
 			}
-			fn(p)
+			if p.Namespace == l.job.Namespace && objects.ControllingJob(p) == l.job.UID { // whoever makes a pod names any owner
+				fn(p)
+			}
 			return true
 		})
 		return failed

@@ -55,7 +55,7 @@ func (x *index) publishService(tx *store.Tx, ref serviceRef) error {
 			return true
 		}
 		slice := &discoveryv1.EndpointSlice{}
-		if failed = scheme.Decode(o.Value, slice); failed == nil && isOurs(slice) {
+		if failed = scheme.Decode(o.Value, slice); failed == nil && slice.Namespace == ref.namespace && isOurs(slice) {
 			have = append(have, slice)
 		}
 		return failed == nil

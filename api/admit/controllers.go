@@ -1,0 +1,69 @@
+package admit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/store"
+)
+
+// Controllers refuses objects that say that a Job or a CronJob controls them which there is not: none of the name in their namespace,
+// or one with another UID. A cluster takes them, and collects them later; but what a Job or a CronJob controls is counted by its UID, so
+// one of another namespace, whose UID somebody has read, would count what it has never made.
+type Controllers struct{ Store *store.Store }
+
+var _ admission.ValidationInterface = Controllers{}
+
+// Handles implements admission.Interface.
+func (Controllers) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// controllers are the kinds by whose UIDs others are counted.
+var controllers = map[string]string{"Job": "jobs.batch", "CronJob": "cronjobs.batch"}
+
+// Validate implements admission.ValidationInterface.
+func (c Controllers) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	m, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return nil
+	}
+	var before []metav1.OwnerReference
+	if old, err := meta.Accessor(a.GetOldObject()); err == nil {
+		before = old.GetOwnerReferences()
+	}
+	for i, owner := range m.GetOwnerReferences() {
+		resource := controllers[owner.Kind]
+		if resource == "" || !ptr.Deref(owner.Controller, false) || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") ||
+			slices.ContainsFunc(before, func(b metav1.OwnerReference) bool {
+				return b.UID == owner.UID && b.Name == owner.Name && b.Kind == owner.Kind && ptr.Deref(b.Controller, false)
+			}) {
+			continue
+		}
+		there := false
+		if err := c.Store.View(func(s *store.Snapshot) error {
+			o, ok := s.Get(store.Key(resource, a.GetNamespace(), owner.Name))
+			there = ok && o.UID == string(owner.UID)
+			return nil
+		}); err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		if !there {
+			return apierrors.NewInvalid(a.GetKind().GroupKind(), a.GetName(), field.ErrorList{field.Invalid(
+				field.NewPath("metadata", "ownerReferences").Index(i), owner.Name,
+				fmt.Sprintf("there is no %s of this name with the UID %q in this namespace, so it does not control this object", owner.Kind, owner.UID),
+			)})
+		}
+	}
+	return nil
+}
