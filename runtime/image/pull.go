@@ -125,14 +125,20 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 	if to := try.given(); to != nil {
 		labels[labelAccess] = to.access()
 	}
+	from := resolved{resolver, name, target, i.options.StallTimeout}
+	fetcher, err := from.Fetcher(ctx, name)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	possession := possession{i.content, fetcher, possessed(t.origin)}
 	var pulled client.Image
 	err = i.inRoom(ctx, func(ctx context.Context) (err error) {
 		pulled, err = i.client.Pull(ctx, name,
-			client.WithResolver(resolved{resolver, name, target, i.options.StallTimeout}),
+			client.WithResolver(from),
 			client.WithPullUnpack,
 			client.WithPullLabels(labels),
 			client.WithPullSnapshotter(i.options.Snapshotter),
-			client.WithImageHandlerWrapper(func(next images.Handler) images.Handler { return i.fetching(t, next) }),
+			client.WithImageHandlerWrapper(func(next images.Handler) images.Handler { return i.fetching(t, possession, next) }),
 		)
 		return err
 	})
@@ -201,7 +207,7 @@ func newPull(name string, report func(string)) *transfer {
 }
 
 // fetching handles the parts of an image that is pulled: it checks what they are said to be, and adds them up.
-func (i *Images) fetching(t *transfer, next images.Handler) images.Handler {
+func (i *Images) fetching(t *transfer, possession possession, next images.Handler) images.Handler {
 	return images.HandlerFunc(func(ctx context.Context, d imagespec.Descriptor) ([]imagespec.Descriptor, error) {
 		if err := checkDescriptor(d); err != nil {
 			return nil, err
@@ -217,9 +223,15 @@ func (i *Images) fetching(t *transfer, next images.Handler) images.Handler {
 		if s, err := i.client.ContentStore().Status(ctx, ref); err == nil && s.Offset > 0 {
 			t.resumed.Store(true)
 		}
+		if err := possession.prove(ctx, d); err != nil {
+			return nil, err
+		}
 		crash.At("pull.fetch.before")
 		children, err := next.Handle(t.named(ctx, d), d)
 		crash.At("pull.fetch.after")
+		if err == nil {
+			err = possession.shown(ctx, d)
+		}
 		if images.IsManifestType(d.MediaType) {
 			if len(children) > 0 { // the first one is the config, whatever its type
 				if err := checkSize("config", children[0].Size); err != nil {

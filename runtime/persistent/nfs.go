@@ -44,7 +44,9 @@ func mountNFS(ctx context.Context, nfs NFS, at string, patience time.Duration) e
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		return err
 	}
-	options := []string{"retry=0"} // what fails is tried again with the pod; of two such options the last one counts
+	// What fails is tried again with the pod. A server of a tenant gives nobody a device or the rights of root, whom a local user of the
+	// same UID would find below /proc/PID/root. Of two such options the last one counts, and an administrator may write others.
+	options := []string{"retry=0", "nodev", "nosuid"}
 	options = append(options, nfs.Options...)
 	if nfs.ReadOnly {
 		options = append(options, "ro")

@@ -345,10 +345,10 @@ func TestMountNFS(t *testing.T) {
 		want string
 		err  string
 	}{
-		{nfs: NFS{Server: "host", Path: "/a"}, want: "host:/a AT -o retry=0"},
+		{nfs: NFS{Server: "host", Path: "/a"}, want: "host:/a AT -o retry=0,nodev,nosuid"},
 		{
 			nfs:  NFS{Server: "fd00::1", Path: "/", Options: []string{"nfsvers=4.2", "hard"}, ReadOnly: true},
-			want: "[fd00::1]:/ AT -o retry=0,nfsvers=4.2,hard,ro",
+			want: "[fd00::1]:/ AT -o retry=0,nodev,nosuid,nfsvers=4.2,hard,ro",
 		},
 		{nfs: NFS{Server: "down", Path: "/a"}, err: "mount.nfs: timed out"},
 		{nfs: NFS{Server: "-oexec", Path: "/a"}, err: "server"},
