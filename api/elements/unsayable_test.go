@@ -38,11 +38,14 @@ func TestWhatCannotBeEncoded(t *testing.T) {
 		"before Christ":         {ended(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)), "status.conditions[0].lastTransitionTime"},
 		"in the metadata": {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: late}}}}},
 			"metadata.managedFields[0].time"},
-		"a part of a second":      {&corev1.Event{EventTime: metav1.MicroTime{Time: late}}, "eventTime"},
-		"a number":                {port(intstr.FromInt32(80)), ""},
-		"a name":                  {port(intstr.FromString("http")), ""},
-		"neither":                 {port(intstr.IntOrString{Type: 7, StrVal: "http"}), "spec.ingress[1].ports[1].port"},
-		"fields that are no JSON": {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1("{")}}}}, "metadata.managedFields[0].fieldsV1"},
+		"a part of a second": {&corev1.Event{EventTime: metav1.MicroTime{Time: late}}, "eventTime"},
+		"a number":           {port(intstr.FromInt32(80)), ""},
+		"a name":             {port(intstr.FromString("http")), ""},
+		"neither":            {port(intstr.IntOrString{Type: 7, StrVal: "http"}), "spec.ingress[1].ports[1].port"},
+		"fields that are no JSON": {
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1("{")}}}},
+			"metadata.managedFields[0].fieldsV1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := InObject(tc.obj)
