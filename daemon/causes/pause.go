@@ -24,6 +24,9 @@ func jobPaused(v *jobView) []why.Cause {
 	if paused {
 		c.Since = at(since)
 	}
+	if v.job.Status.StartTime == nil {
+		c.Message = fmt.Sprintf("It was paused (%s) before it began, so it gets no pods, and has no place in a concurrency group.", batch.PausedAnnotation)
+	}
 	if v.job.Spec.ActiveDeadlineSeconds != nil && v.job.Status.StartTime != nil {
 		left := podspec.Seconds(*v.job.Spec.ActiveDeadlineSeconds) + batch.PausedFor(v.job.Annotations) - since.Sub(v.job.Status.StartTime.Time)
 		if paused {

@@ -165,6 +165,67 @@ func TestAGroupOfJobs(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		aliveAre(t, w, "a")
 	})
+	play(t, "one that is paused before it begins takes no place, and one that has begun keeps its own", func(t *testing.T, w *controltest.World) {
+		pause := func(name string, yes bool) {
+			j := w.Job(name)
+			if delete(j.Annotations, batch.PausedAnnotation); yes {
+				j.Annotations[batch.PausedAnnotation] = time.Now().Format(time.RFC3339Nano)
+			}
+			w.Put(objects.Key(objects.Jobs, j), j)
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		before := grouped("before", "20s", "0", "1", "Queue")
+		before.Annotations[batch.PausedAnnotation] = time.Now().Format(time.RFC3339Nano)
+		before.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+		w.Create(before)
+		time.Sleep(time.Second)
+		if j := w.Job("before"); places(w) != 0 || j.Status.StartTime != nil || batch.State(j) != "Paused" {
+			t.Errorf("%d places, %+v", places(w), j.Status)
+		}
+		w.Create(grouped("a", "20s", "0", "1", "Queue"))
+		time.Sleep(time.Second)
+		w.Create(grouped("waits", "20s", "0", "1", "Queue"))
+		time.Sleep(time.Second)
+		pause("waits", true)
+		pause("before", false)
+		aliveAre(t, w, "a")
+		if _, paused := batch.PausedSince(&w.Job("before").Status); paused {
+			t.Error("it was continued, waits for a place, and says that it is paused")
+		}
+		w.Stop()
+		w.Start()
+		time.Sleep(20 * time.Second)
+		aliveAre(t, w, "before")
+		if j := w.Job("before"); batch.PausedFor(j.Annotations) != 0 {
+			t.Errorf("what was before its start counts as a pause: %v", j.Annotations)
+		}
+		pause("before", true)
+		pause("waits", false)
+		time.Sleep(time.Hour)
+		aliveAre(t, w, "before")
+		pause("before", false)
+		time.Sleep(20 * time.Second)
+		aliveAre(t, w, "waits")
+		time.Sleep(time.Minute)
+		if places(w) != 0 {
+			t.Errorf("%d places are left", places(w))
+		}
+	})
+	play(t, "one that is paused just after it got its place gives it back", func(t *testing.T, w *controltest.World) {
+		a := grouped("a", "10s", "0", "1", "Queue")
+		a.Spec.Suspend = ptr.To(true)
+		w.Create(a)
+		time.Sleep(time.Second)
+		a = w.Job("a")
+		a.Spec.Suspend = ptr.To(false)
+		a.Annotations[batch.PausedAnnotation] = time.Now().Format(time.RFC3339Nano)
+		w.Put(objects.Key(objects.Jobs, a), a)
+		time.Sleep(time.Second)
+		w.Create(grouped("b", "10s", "0", "1", "Queue"))
+		time.Sleep(time.Second)
+		aliveAre(t, w, "b")
+	})
 	play(t, "one that is deleted holds its place until its pods are gone, over a restart", func(t *testing.T, w *controltest.World) {
 		a := grouped("a", "1h", "0", "1", "Queue")
 		a.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox", Lifecycle: &corev1.Lifecycle{

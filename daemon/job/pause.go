@@ -16,6 +16,12 @@ func (r *Record) Paused() bool {
 	return paused && !r.deleting && !r.Finished()
 }
 
+// waitsPaused reports whether the Job is paused before it has begun, or begun anew: it does so when it goes on. Until then it has no
+// start time, takes no place in its concurrency group, and does not end.
+func (r *Record) waitsPaused() bool {
+	return r.status.StartTime == nil && r.spec.paused && !r.spec.suspend && !r.deleting && batch.Ending(&r.status) == nil
+}
+
 // pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation, and adds up for how long the Job was paused. A
 // suspended Job is not paused: it has no pods.
 func (d *decision) pauseOrContinue() {
@@ -34,10 +40,12 @@ func (d *decision) pauseOrContinue() {
 	}
 }
 
-// unpause ends a pause.
+// unpause ends a pause. What was before the start does not count.
 func (d *decision) unpause(since time.Time, reason, message string) {
 	setCondition(&d.next.Conditions, batch.JobPaused, corev1.ConditionFalse, reason, message, *d.time())
-	d.pausedFor += max(0, d.time().Sub(since))
+	if d.next.StartTime != nil {
+		d.pausedFor += max(0, d.time().Sub(since))
+	}
 	d.forced = true
 }
 

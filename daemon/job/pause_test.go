@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -63,6 +64,60 @@ func TestAPausedJobCreatesNothing(t *testing.T) {
 	w.pause(false)
 	if len(w.created) != 4 {
 		t.Errorf("%d pods after it has gone on", len(w.created))
+	}
+}
+
+// A Job that is paused before it has begun does not begin, and does not end either.
+func TestPausedBeforeTheStart(t *testing.T) {
+	for name, begin := range map[string]func(w *world){
+		"created so": func(*world) {},
+		"suspended before": func(w *world) {
+			w.edit(func(j *batchv1.Job) { delete(j.Annotations, batch.PausedAnnotation) })
+			w.settle()
+			suspend(w, true)
+			w.pause(true)
+			suspend(w, false)
+		},
+	} {
+		for _, completions := range []int32{0, 1} {
+			t.Run(fmt.Sprint(name, completions), func(t *testing.T) {
+				job := newJob(func(s *batchv1.JobSpec) { s.Completions, s.ActiveDeadlineSeconds = &completions, ptr.To[int64](60) })
+				job.Annotations = map[string]string{batch.PausedAnnotation: someTime.Format(time.RFC3339)}
+				if name != "created so" { // or nothing would be left to be suspended
+					job.Spec.Completions = ptr.To[int32](1)
+				}
+				w := newWorld(someTime, job)
+				w.settle()
+				begin(w)
+				w.pass(time.Hour)
+				if s := &w.job.Status; s.StartTime != nil || batch.End(s) != nil || len(w.names()) > 0 || !w.record.Paused() {
+					t.Fatalf("it has begun: %s", describe(s))
+				}
+				w.pause(false)
+				if s := &w.job.Status; !s.StartTime.Equal(&metav1.Time{Time: w.now.Truncate(time.Second)}) || batch.PausedFor(w.job.Annotations) != 0 ||
+					len(w.names()) != int(*job.Spec.Completions) {
+					t.Errorf("it does not begin: %s, paused for %s", describe(s), batch.PausedFor(w.job.Annotations))
+				}
+			})
+		}
+	}
+}
+
+// What waits for something else before its start says truly whether it is paused, too.
+func TestPausedBehindAGate(t *testing.T) {
+	w := newWorld(someTime, newJob(nil))
+	w.record.Hold(true)
+	for _, pause := range []bool{true, false} {
+		w.pause(pause)
+		w.pass(time.Minute)
+		if s := &w.job.Status; w.record.Paused() != pause || s.StartTime != nil || len(w.created) > 0 {
+			t.Errorf("%v: %s", pause, describe(s))
+		}
+	}
+	w.record.Hold(false)
+	w.settle()
+	if len(w.created) != 1 || batch.PausedFor(w.job.Annotations) != 0 {
+		t.Errorf("%d pods, paused for %s", len(w.created), batch.PausedFor(w.job.Annotations))
 	}
 }
 
