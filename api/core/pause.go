@@ -36,6 +36,15 @@ func PausedFor(p *corev1.Pod) time.Duration {
 	return max(0, d)
 }
 
+// PausedUntil returns for how long a pod was paused since it started, until a time, with the pause that it is in.
+func PausedUntil(p *corev1.Pod, t time.Time) time.Duration {
+	all := PausedFor(p)
+	if since, paused := PausedSince(p); paused {
+		all += max(0, t.Sub(since))
+	}
+	return all
+}
+
 // keepPausedFor keeps PausedForAnnotation as it is, which clients do not write.
 func keepPausedFor(pod, old *corev1.Pod) {
 	if was, ok := old.Annotations[PausedForAnnotation]; ok {

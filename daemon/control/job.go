@@ -298,6 +298,9 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 			return err
 		}
 	}
+	if d.PausedFor != nil {
+		metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedForAnnotation, d.PausedFor.String())
+	}
 	ends := len(d.Status) > 0 && batch.End(&d.Status[len(d.Status)-1]) != nil
 	if d.Memory != nil {
 		if err := putMemory(p, j, d.Memory); err != nil {
@@ -308,9 +311,6 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 	}
 	if ends && batch.End(&j.Status) == nil {
 		c.ledger.JobEnded(p, j, &d.Status[len(d.Status)-1])
-	}
-	if d.PausedFor != nil {
-		metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedForAnnotation, d.PausedFor.String())
 	}
 	for i, status := range d.Status {
 		j.Status = status

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/node"
@@ -75,7 +76,7 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		delete(q.held, p.UID)
 		q.capacity.Relabel(p)
 		q.capacity.Bound(rec.request, started, pod.Ends(p))
-		q.capacity.Freeze(p.UID, pod.IsPaused(p))
+		q.capacity.Freeze(p.UID, node.Pause{Frozen: pod.IsPaused(p), For: core.PausedFor(p)})
 	case len(p.Spec.SchedulingGates) > 0:
 	case rec.job != nil && rec.job.Paused(): // nobody looks for room for it before its Job goes on
 		q.gone(p.UID)

@@ -2,18 +2,31 @@ package node
 
 import (
 	"maps"
+	"math"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Pause is how a pod on the node stands to the pauses of its Job.
+type Pause struct {
+	// Frozen says that its containers are.
+	Frozen bool
+	// For is for how long they were before that, since the pod has started.
+	For time.Duration
+}
+
 // Freeze folds in that the containers of a bound pod are frozen, or go on. A frozen pod gives back the CPU that it requests, and
 // keeps all else. When it goes on it has its CPU again at once, even if others have got that meanwhile: then there is less than
 // nothing free until enough of them have ended.
-func (n *Node) Freeze(uid types.UID, frozen bool) {
-	if b, ok := n.bound[uid]; ok {
-		n.freeze(b, frozen)
+func (n *Node) Freeze(uid types.UID, p Pause) {
+	b, ok := n.bound[uid]
+	if !ok {
+		return
 	}
+	b.pausedFor = uint32(min(max(0, p.For/time.Second), math.MaxUint32))
+	n.freeze(b, p.Frozen)
 }
 
 func (n *Node) freeze(b *bound, frozen bool) {

@@ -25,17 +25,17 @@ func TestAFrozenPodGivesItsCPUBack(t *testing.T) {
 	if step, ok := n.Next(nil); ok && len(step.Bind) > 0 {
 		t.Fatalf("%+v", step)
 	}
-	n.Freeze("a", true)
-	n.Freeze("a", true)
+	n.Freeze("a", Pause{Frozen: true})
+	n.Freeze("a", Pause{Frozen: true})
 	step, ok := n.Next(nil)
 	if !ok || len(step.Bind) != 1 || step.Bind[0] != "b" {
 		t.Fatalf("%+v", step)
 	}
-	n.Freeze("a", false)
+	n.Freeze("a", Pause{})
 	if got := n.used.all.amounts; !maps.Equal(got, Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 90}) {
 		t.Errorf("used: %v", got)
 	}
-	n.Freeze("a", true)
+	n.Freeze("a", Pause{Frozen: true})
 	n.Gone("a")
 	n.Gone("b")
 	if got := n.used.all.amounts; len(got) > 0 || len(n.used.by) > 0 {
@@ -48,7 +48,7 @@ func TestFrozenPodsAreNotPreemptedForCPU(t *testing.T) {
 	for memory, want := range map[int64]string{10: "", 90: "frozen"} {
 		n := New(10, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
 		n.Bound(asking("frozen", 0, 1000, 60), time.Time{}, false)
-		n.Freeze("frozen", true)
+		n.Freeze("frozen", Pause{Frozen: true})
 		n.Bound(asking("runs", 1, 1000, 5), time.Time{}, false)
 		n.Wait(asking("urgent", 2, 1000, memory), false)
 		step, ok := n.Next(nil)
@@ -85,7 +85,7 @@ func TestFreezingAddsUp(t *testing.T) {
 			},
 			"freeze": func(t *rapid.T) {
 				uid, frozen := types.UID(names.Draw(t, "name")), rapid.Bool().Draw(t, "frozen")
-				n.Freeze(uid, frozen)
+				n.Freeze(uid, Pause{Frozen: frozen})
 				if s := pods[uid]; s != nil {
 					s.frozen = frozen
 				}

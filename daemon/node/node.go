@@ -90,11 +90,12 @@ type facts struct {
 // bound is a pod that is bound to the node.
 type bound struct {
 	*Pod
-	started uint32 // Unix time in seconds; 0: not yet
-	ending  bool
-	frozen  bool  // see Freeze
-	paused  bool  // it has been frozen
-	ends    int64 // Unix time at which its deadline has ended it; 0: there is none
+	started   uint32 // Unix time in seconds; 0: not yet
+	pausedFor uint32 // seconds, see Pause
+	ending    bool
+	frozen    bool  // see Freeze
+	paused    bool  // it has been frozen
+	ends      int64 // Unix time at which its deadline has ended it; 0: there is none
 }
 
 // startedAt returns when the pod has started, the zero time if it has not.
