@@ -26,7 +26,11 @@ func (n *Node) Freeze(uid types.UID, p Pause) {
 		return
 	}
 	b.pausedFor = uint32(min(max(0, p.For/time.Second), math.MaxUint32))
+	if b.frozen == p.Frozen {
+		return
+	}
 	n.freeze(b, p.Frozen)
+	n.recharge(b, true)
 }
 
 func (n *Node) freeze(b *bound, frozen bool) {

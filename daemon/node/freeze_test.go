@@ -2,6 +2,7 @@ package node
 
 import (
 	"maps"
+	"math"
 	"testing"
 	"time"
 
@@ -62,10 +63,52 @@ func TestFrozenPodsAreNotPreemptedForCPU(t *testing.T) {
 	}
 }
 
+// A pod that is frozen uses its memory and no CPU of the machine, for the order by what everybody has used.
+func TestAFrozenPodIsChargedForWhatItKeeps(t *testing.T) {
+	start := func(known bool) *Node {
+		n := New(100, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+		n.Fair = &Fair{HalfLife: 1000 * time.Hour}
+		if n.SetAccount(Account{Name: "alice", At: 1_000_000}); known {
+			n.At(time.Unix(1000, 0))
+		}
+		p := asking("a", 0, 1000, 25)
+		p.Account = "alice"
+		n.Bound(p, time.Unix(900, 0), false)
+		return n
+	}
+	is := func(t *testing.T, n *Node, at int64, used, running float64) {
+		t.Helper()
+		n.At(time.Unix(at, 0))
+		if a := n.Accounts(time.Unix(at, 0))[0]; math.Abs(a.Used-used) > 0.1 || math.Abs(a.Running-running) > 1e-6 {
+			t.Errorf("%+v, want %v used, and %v of the machine", a, used, running)
+		}
+	}
+	n := start(true)
+	n.At(time.Unix(1000, 0))
+	is(t, n, 1100, 100, 1)
+	n.Freeze("a", Pause{Frozen: true})
+	is(t, n, 1100, 100, 0.25)
+	is(t, n, 1200, 125, 0.25)
+	n.Freeze("a", Pause{For: 100 * time.Second})
+	is(t, n, 1200, 125, 1)
+	is(t, n, 1300, 225, 1)
+	n.Freeze("a", Pause{Frozen: true})
+	is(t, n, 1300, 225, 0.25)
+	n.Gone("a")
+	is(t, n, 1300, 225, 0)
+	is(t, n, 1400, 225, 0)
+
+	n = start(false) // it is found frozen when the daemon starts, and has been since its account was written
+	n.Freeze("a", Pause{Frozen: true})
+	is(t, n, 1100, 25, 0.25)
+}
+
 // Whatever happens, what is used is the sum of what the pods on the node keep.
 func TestFreezingAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := New(100, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 1000})
+		n.Fair = &Fair{HalfLife: time.Hour}
+		now := int64(1000)
 		type state struct {
 			cpu, memory int64
 			frozen      bool
@@ -115,6 +158,22 @@ func TestFreezingAddsUp(t *testing.T) {
 				}
 				if !maps.Equal(n.used.all.amounts, want) {
 					t.Fatalf("used %v, want %v", n.used.all.amounts, want)
+				}
+				now++
+				n.At(time.Unix(now, 0))
+				parts, rate := 0.0, 0.0
+				for _, s := range pods {
+					part := max(0.01, float64(s.memory)/1000)
+					if !s.frozen {
+						part = max(part, float64(s.cpu)/1000)
+					}
+					parts += part
+				}
+				if a := n.accounts[""]; a != nil {
+					rate = a.rate
+				}
+				if math.Abs(parts-rate) > 1e-6 {
+					t.Fatalf("%v of the machine is charged, and %v used", rate, parts)
 				}
 			},
 		})

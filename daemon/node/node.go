@@ -93,9 +93,10 @@ type bound struct {
 	started   uint32 // Unix time in seconds; 0: not yet
 	pausedFor uint32 // seconds, see Pause
 	ending    bool
-	frozen    bool  // see Freeze
-	paused    bool  // it has been frozen
-	ends      int64 // Unix time at which its deadline has ended it; 0: there is none
+	frozen    bool    // see Freeze
+	paused    bool    // it has been frozen
+	part      float64 // of the node, for which its account is charged (Node.Fair)
+	ends      int64   // Unix time at which its deadline has ended it; 0: there is none
 }
 
 // startedAt returns when the pod has started, the zero time if it has not.
@@ -205,7 +206,7 @@ func (n *Node) expect(b *bound) {
 func (n *Node) occupy(b *bound, later bool) {
 	n.bound[b.UID] = b
 	n.used.add(b.Pod, 1)
-	n.charge(b.Pod, 1, later)
+	n.begin(b, later)
 	n.expect(b)
 	n.kept.known = false
 	if len(b.shape.matches) > 0 {
@@ -231,10 +232,10 @@ func (n *Node) end(b *bound, ending bool) {
 func (n *Node) Gone(uid types.UID) {
 	n.forgetExpected(uid)
 	if b, ok := n.bound[uid]; ok {
+		n.finish(b)
 		n.end(b, false)
 		n.freeze(b, false)
 		n.used.add(b.Pod, -1)
-		n.charge(b.Pod, -1, true)
 		delete(n.bound, uid)
 		if g := n.groupOf(b.Pod); g != nil {
 			g.bound--
