@@ -76,7 +76,7 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		delete(q.held, p.UID)
 		q.capacity.Relabel(p)
 		q.capacity.Bound(rec.request, started, pod.Ends(p))
-		q.capacity.Freeze(p.UID, node.Pause{Frozen: pod.IsPaused(p), For: core.PausedFor(p)})
+		q.capacity.Freeze(p.UID, pauseOf(rec, p))
 	case len(p.Spec.SchedulingGates) > 0:
 	case rec.job != nil && rec.job.Paused(): // nobody looks for room for it before its Job goes on
 		q.gone(p.UID)
@@ -94,6 +94,17 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		}
 		q.capacity.Wait(rec.request, p.Status.NominatedNodeName != "")
 	}
+}
+
+// pauseOf returns how a pod stands to the pauses of its Job. The deadline of the Job may stand still for longer than the containers are
+// frozen, which takes its time, and may fail.
+func pauseOf(rec *podRecord, p *corev1.Pod) node.Pause {
+	pause := node.Pause{Frozen: pod.IsPaused(p), For: core.PausedFor(p)}
+	pause.Stands, pause.Later = pause.Frozen, pause.For
+	if rec.job != nil {
+		pause.Stands, pause.Later = pause.Stands || rec.job.Paused(), max(pause.Later, rec.job.PausedFor())
+	}
+	return pause
 }
 
 // hold keeps a pod waiting for a claim, whether or not it fits.

@@ -16,6 +16,9 @@ func (r *Record) Paused() bool {
 	return paused && !r.deleting && !r.Finished()
 }
 
+// PausedFor returns for how long the Job was paused since it started, without the pause that it is in.
+func (r *Record) PausedFor() time.Duration { return r.pausedFor }
+
 // waitsPaused reports whether the Job is paused before it has begun, or begun anew: it does so when it goes on. Until then it has no
 // start time, takes no place in its concurrency group, and does not end.
 func (r *Record) waitsPaused() bool {

@@ -63,6 +63,61 @@ func TestFrozenPodsAreNotPreemptedForCPU(t *testing.T) {
 	}
 }
 
+// The deadline of a pod that was paused counts again for those that wait as soon as it goes on: it comes later by as long as it stood
+// still, be it its own or that of its Job.
+func TestADeadlineCountsAgainAfterAPause(t *testing.T) {
+	n := New(10, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+	n.StarvationAfter = time.Second
+	n.At(time.Unix(1000, 0))
+	runs, limit := asking("runs", 1, 1000, 60), int64(99)
+	runs.Within(&limit)
+	n.Bound(runs, time.Unix(1000, 0), false)
+	ends := int64(1000) + runs.limit.seconds()
+	n.Wait(asking("waits", 0, 1000, 60), false)
+	at := int64(1010)
+	by := func(want int64) {
+		t.Helper()
+		at++
+		n.At(time.Unix(at, 0))
+		decide(n)
+		first, _, by := n.Keeps()
+		if got := by.Unix(); want == 0 && !by.IsZero() || want != 0 && (first != "waits" || got != want) {
+			t.Errorf("room is kept for %q, which is there by %d, want %d", first, got, want)
+		}
+	}
+	by(ends)
+	n.Freeze("runs", Pause{Stands: true}) // its Job is paused, and it is about to be frozen
+	by(0)
+	n.Freeze("runs", Pause{Stands: true, Frozen: true})
+	by(0)
+	n.Freeze("runs", Pause{For: 50 * time.Second, Later: 51*time.Second + time.Millisecond})
+	by(ends + 52)
+	n.Freeze("runs", Pause{Stands: true, Frozen: true, For: 50 * time.Second, Later: 52 * time.Second})
+	by(0)
+	n.Freeze("runs", Pause{For: 100 * time.Second, Later: 100 * time.Second})
+	by(ends + 100)
+}
+
+// Room is kept beside a pod that is frozen for one that wants its CPU, which nobody has while it is.
+func TestRoomIsKeptOfTheCPUOfAFrozenPod(t *testing.T) {
+	for memory, want := range map[int64]types.UID{40: "waits", 41: ""} {
+		n := New(10, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+		n.StarvationAfter = time.Second
+		n.At(time.Unix(1000, 0))
+		n.Bound(asking("frozen", 0, 1000, 60), time.Unix(1000, 0), false)
+		n.Freeze("frozen", Pause{Frozen: true, Stands: true})
+		runs, limit := asking("runs", 0, 1000, 5), int64(99)
+		runs.Within(&limit)
+		n.Bound(runs, time.Unix(1000, 0), false)
+		n.Wait(asking("waits", 0, 1000, memory), false)
+		n.At(time.Unix(1010, 0))
+		decide(n)
+		if first, _, _ := n.Keeps(); first != want {
+			t.Errorf("memory %d: room is kept for %q", memory, first)
+		}
+	}
+}
+
 // A pod that is frozen uses its memory and no CPU of the machine, for the order by what everybody has used.
 func TestAFrozenPodIsChargedForWhatItKeeps(t *testing.T) {
 	start := func(known bool) *Node {

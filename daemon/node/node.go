@@ -92,9 +92,10 @@ type bound struct {
 	*Pod
 	started   uint32 // Unix time in seconds; 0: not yet
 	pausedFor uint32 // seconds, see Pause
+	later     uint32 // seconds, see Pause
 	ending    bool
 	frozen    bool    // see Freeze
-	paused    bool    // it has been frozen
+	stands    bool    // see Pause
 	part      float64 // of the node, for which its account is charged (Node.Fair)
 	ends      int64   // Unix time at which its deadline has ended it; 0: there is none
 }
@@ -190,9 +191,9 @@ func (n *Node) Bound(p *Pod, started time.Time, ending bool) {
 func (n *Node) expect(b *bound) {
 	ends := int64(0)
 	switch {
-	case b.limit == 0, b.paused: // its deadline comes later than its start says
+	case b.limit == 0, b.stands: // nobody knows when it goes on, and has its deadline
 	case b.started != 0:
-		ends = int64(b.started) + b.limit.seconds()
+		ends = int64(b.started) + b.limit.seconds() + int64(b.later)
 	case b.ends == 0 && n.now != 0:
 		ends = n.now + b.limit.seconds()
 	default:
