@@ -11,7 +11,7 @@ import (
 
 const (
 	// PodPaused is the condition of a pod whose containers are frozen, since its Job is paused (batch.PausedAnnotation). Its CPU
-	// requests count for nothing while it is True, and its deadline stands still.
+	// requests count for nothing while it is True, and its deadline stands still. It is False with the reason Pausing before they are.
 	PodPaused corev1.PodConditionType = "jobd.dev/Paused"
 	// PausedForAnnotation of a pod is for how long it was paused since it started (PodStatus.StartTime), without the pause that
 	// PodPaused tells of. jobd writes it: what clients send is ignored, as for the status.

@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
 )
 
 // pause pauses or continues a Job as jobctl does.
@@ -179,4 +180,37 @@ func TestAPausedJobIsEnded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a daemon has frozen, and could not note before it was killed, goes on when the next one starts: by then its Job was continued.
+func TestWhatWasFrozenBeforeACrashGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.End()
+		w.Create(controltest.Simulate("j", "1m", "0"))
+		time.Sleep(10 * time.Second)
+		p := podOfJob(w, "j")
+		w.Stop()
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: core.PodPaused, Status: corev1.ConditionFalse, Reason: "Pausing"})
+		var err error
+		if w.Store, err = store.Open(w.Path, store.Options{NoSync: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.Put(objects.Key(objects.Pods, p), p)
+		if err := w.Store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		held, err := w.Runtime.Containers(t.Context())
+		if err != nil || len(held) != 1 {
+			t.Fatal(held, err)
+		}
+		if err := w.Runtime.Freeze(string(p.UID), held[0].ID, true); err != nil {
+			t.Fatal(err)
+		}
+		w.Start()
+		time.Sleep(2 * time.Minute)
+		if j := w.Job("j"); batch.End(&j.Status) == nil {
+			t.Errorf("it does not go on: %+v", podOfJob(w, "j").Status)
+		}
+	})
 }
