@@ -10,6 +10,11 @@ import (
 	"github.com/jobd/jobd/api/why"
 )
 
+// goOn is the command that continues the Job.
+func (v *jobView) goOn() string {
+	return "jobctl continue jobs/" + v.job.Name + inNamespace(v.job.Namespace)
+}
+
 // jobPaused is batch.PausedAnnotation.
 func jobPaused(v *jobView) []why.Cause {
 	if batch.State(v.job) != batch.StatePaused || v.Source != why.FromRecords {
@@ -18,7 +23,7 @@ func jobPaused(v *jobView) []why.Cause {
 	c := why.Cause{
 		Type: "Paused", Brief: "paused", Details: map[string]string{},
 		Message: fmt.Sprintf("It is paused (%s), so the containers of its pods are frozen, and it gets no new pods.", batch.PausedAnnotation),
-		Help:    []string{"jobctl continue jobs/" + v.job.Name + inNamespace(v.job.Namespace)},
+		Help:    []string{v.goOn()},
 	}
 	since, paused := batch.PausedSince(&v.job.Status)
 	if paused {

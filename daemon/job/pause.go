@@ -26,15 +26,18 @@ func (r *Record) waitsPaused() bool {
 }
 
 // pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation, and adds up for how long the Job was paused. A
-// suspended Job is not paused: it has no pods.
+// suspended Job is not paused: it has no pods. Nor is one of which it is decided how it ends: what is left of it is to be stopped.
 func (d *decision) pauseOrContinue() {
 	r, now := d.r, *d.time()
 	since, paused := batch.PausedSince(&d.next)
-	switch wanted := r.spec.paused && !r.spec.suspend && !r.deleting; {
+	ends := batch.Ending(&r.status) != nil
+	switch wanted := r.spec.paused && !r.spec.suspend && !r.deleting && !ends; {
 	case wanted && !paused:
 		setCondition(&d.next.Conditions, batch.JobPaused, corev1.ConditionTrue, "JobPaused", "Job paused", now)
 		d.forced = true
 		d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Paused", "Job paused"})
+	case ends && paused:
+		d.unpause(since, "JobEnded", "Job ended")
 	case !wanted && paused:
 		d.unpause(since, "JobContinued", "Job continued")
 		if !r.spec.paused {

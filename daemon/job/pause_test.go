@@ -121,6 +121,45 @@ func TestPausedBehindAGate(t *testing.T) {
 	}
 }
 
+// A Job of which it is decided how it ends is not paused, however long its last pods take: it is neither said to be, nor again and again.
+func TestWhatEndsIsNotPaused(t *testing.T) {
+	for name, target := range map[string]batchv1.JobConditionType{"fails": batchv1.JobFailureTarget, "completes": batchv1.JobSuccessCriteriaMet} {
+		for _, before := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", paused before that: ", before), func(t *testing.T) {
+				w := begin(nil)
+				end := func() {
+					w.edit(func(j *batchv1.Job) {
+						j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: target, Status: "True", Reason: "Replaced"})
+					})
+					w.settle()
+				}
+				if before {
+					w.pause(true)
+					end()
+				} else {
+					end()
+					w.pause(true)
+				}
+				n := len(w.revisions)
+				for range 5 {
+					w.pass(time.Minute)
+					w.edit(func(*batchv1.Job) {})
+					w.settle()
+				}
+				paused := 0
+				for _, reason := range w.reasons() {
+					if reason == "Paused" {
+						paused++
+					}
+				}
+				if w.record.Paused() || len(w.revisions) != n || before != (paused == 1) || len(w.removed) != 1 {
+					t.Errorf("%s; %d more revisions, events %v, removed %v", w.conditions(), len(w.revisions)-n, w.reasons(), w.removed)
+				}
+			})
+		}
+	}
+}
+
 // A start that counts anew counts no pause, and what ends a Job ends its pause.
 func TestAPauseEnds(t *testing.T) {
 	w := begin(func(*batchv1.JobSpec) {})

@@ -64,6 +64,18 @@ func jobs() map[string]Case {
 		"suspended": {
 			Job: newJob(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }), Reason: "suspended", Help: "resume jobs/j", Start: CannotAlone,
 		},
+		"suspended and paused": {
+			Job: newJob(func(j *batchv1.Job) {
+				j.Spec.Suspend, j.Annotations = ptr.To(true), map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
+			}),
+			Reason: "suspended", Help: "continue jobs/j", Start: CannotAlone,
+		},
+		"paused before it began": {
+			Job: newJob(func(j *batchv1.Job) {
+				j.Status.StartTime, j.Annotations = nil, map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
+			}),
+			Reason: "paused", Help: "continue jobs/j", Start: CannotAlone,
+		},
 		"managed elsewhere": {
 			Job:    newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/other") }),
 			Reason: "managed by example.com/other, not here", Start: CannotAlone,
@@ -256,9 +268,6 @@ func endedPods() map[string]Case {
 		c := &p.Status.Conditions[len(p.Status.Conditions)-1]
 		c.Status, c.Reason, c.Message = corev1.ConditionFalse, "FailedPause", "not all of its processes stop"
 	}))
-	add("was paused before it began", "paused", "before it began", func(j *batchv1.Job, _ *corev1.Pod, _ *causes.World) {
-		j.Annotations = map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
-	})
 	told := "SIGUSR1 was sent: activeDeadlineSeconds of its Job ends it"
 	add("runs, and was told of its end", "", told, and(running, func(_ *batchv1.Job, p *corev1.Pod, _ *causes.World) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
