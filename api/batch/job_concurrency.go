@@ -26,6 +26,13 @@ func Unplaced(j *batchv1.Job) bool {
 		j.DeletionTimestamp == nil && managedHere(j)
 }
 
+// HeldBack reports whether jobd holds a Job back before it starts: other Jobs are to end first (AfterAnnotation), or the group that it
+// names has no place for it.
+func HeldBack(j *batchv1.Job) bool {
+	_, grouped := core.ConcurrencyOf(j.Annotations)
+	return AwaitsJobs(j) || grouped && Unplaced(j)
+}
+
 // managedHere reports whether no other controller manages a Job (JobSpec.ManagedBy).
 func managedHere(j *batchv1.Job) bool {
 	return ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
