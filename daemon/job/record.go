@@ -329,6 +329,9 @@ func (r *Record) accepted() {
 	}
 }
 
+// Begun reports whether the Job has a start time, and has not finished.
+func (r *Record) Begun() bool { return r.status.StartTime != nil && !r.Finished() }
+
 // Pods yields the UIDs of the pods that count, or have to be released, in no order. Only those that have ended, and were counted, are
 // missing.
 func (r *Record) Pods() iter.Seq[types.UID] {
