@@ -45,9 +45,18 @@ func MayBePaused(pod *corev1.Pod) bool {
 // beginPause notes that the containers are about to be frozen.
 func (f *folder) beginPause() {
 	if f.issued.pause && !MayBePaused(f.pod) {
-		f.condition(corev1.PodCondition{
-			Type: core.PodPaused, Status: corev1.ConditionFalse, Reason: reasonPausing, Message: "the containers are about to be frozen, since the Job is paused",
-		})
+		f.condition(pausingCondition)
+	}
+}
+
+var pausingCondition = corev1.PodCondition{
+	Type: core.PodPaused, Status: corev1.ConditionFalse, Reason: reasonPausing, Message: "the containers are about to be frozen, since the Job is paused",
+}
+
+// ToBePaused makes a pod look, to Recover, as it will once it is decided on, since its Job is paused: nothing will be launched for it.
+func ToBePaused(pod *corev1.Pod) {
+	if !MayBePaused(pod) {
+		conditions.Set(&pod.Status.Conditions, pausingCondition)
 	}
 }
 
