@@ -3,6 +3,7 @@ package batch
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -192,15 +193,18 @@ func validateTimeZone(zone *string, path *field.Path) field.ErrorList {
 
 // cronJobWarnings returns the warnings that are sent with the response to the creation of a CronJob.
 func cronJobWarnings(cj *batchv1.CronJob) []string {
-	return append(nameWarnings(cj.Name), cronJobSpecWarnings(&cj.Spec)...)
+	return append(append(nameWarnings(cj.Name), missedWarnings(cj)...), cronJobSpecWarnings(&cj.Spec)...)
 }
 
-// cronJobUpdateWarnings are sent along with the answer to an update that changes the spec.
-func cronJobUpdateWarnings(cj, old *batchv1.CronJob) []string {
-	if cj.Generation == old.Generation {
-		return nil
+// cronJobUpdateWarnings are sent along with the answer to an update that changes the spec, or what becomes of missed times.
+func cronJobUpdateWarnings(cj, old *batchv1.CronJob) (warnings []string) {
+	if now := missedWarnings(cj); !slices.Equal(now, missedWarnings(old)) {
+		warnings = now
 	}
-	return cronJobSpecWarnings(&cj.Spec)
+	if cj.Generation == old.Generation {
+		return warnings
+	}
+	return append(warnings, cronJobSpecWarnings(&cj.Spec)...)
 }
 
 func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {

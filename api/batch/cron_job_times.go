@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/schedule"
 )
 
@@ -188,6 +189,40 @@ func (t *CronJobTimes) Schedules(spec *batchv1.CronJobSpec) (schedule.Union, err
 		texts = append(texts, InTimeZone(spec, text))
 	}
 	return schedule.ParseUnion(texts...)
+}
+
+// MaxHeld returns how many runs of a CronJob may be HeldBack at a time until no more are started: as many as are made up for.
+func (t *CronJobTimes) MaxHeld() int {
+	if t.Missed == MissedAll {
+		return t.MissedMax
+	}
+	return defaultMissedMax
+}
+
+// OneByOne reports whether each run of a CronJob has to wait until the one before it has ended. That is so with MissedAll, too, if its
+// Jobs are in a concurrency group with a policy by which they would end each other, or themselves. ofNamespace is that of the group
+// of Jobs that name none; empty for none.
+func OneByOne(cj *batchv1.CronJob, ofNamespace string) bool {
+	policy := ofNamespace
+	if c, ok := core.ConcurrencyOf(cj.Spec.JobTemplate.Annotations); ok {
+		policy = c.Policy
+	}
+	return cj.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent || MissedPolicy(cj.Annotations[MissedAnnotation]) == MissedAll &&
+		(policy == core.ReplaceConcurrent || policy == core.ForbidConcurrent)
+}
+
+// missedWarnings say what a group may do to runs of which each is to be made up for.
+func missedWarnings(cj *batchv1.CronJob) []string {
+	c, ok := core.ConcurrencyOf(cj.Spec.JobTemplate.Annotations)
+	if !ok || c.Policy == core.QueueConcurrent || MissedPolicy(cj.Annotations[MissedAnnotation]) != MissedAll {
+		return nil
+	}
+	does := "a run fails if another Job of the group %s runs at that time"
+	if c.Policy == core.ReplaceConcurrent {
+		does = "a run still fails when a later Job of the group %s replaces it"
+	}
+	return []string{fmt.Sprintf("metadata.annotations[%s]: the runs start one after another, since spec.jobTemplate says %s: %s; "+does,
+		MissedAnnotation, core.ConcurrencyPolicyAnnotation, c.Policy, c.Group)}
 }
 
 // From returns the time after which the next scheduled time of a CronJob is looked for.

@@ -10,6 +10,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
 )
 
 func TestAnnotationsOfTimes(t *testing.T) {
@@ -138,6 +140,31 @@ func TestScheduledAt(t *testing.T) {
 	} {
 		if got := ScheduledAt(map[string]string{batchv1.CronJobScheduledTimestampAnnotation: text}); got != want {
 			t.Errorf("%.30q: %q", text, got)
+		}
+	}
+}
+
+// Who asks for a run for each missed time is told what the group of these runs may do to them.
+func TestWarningsOfMissedRunsInAGroup(t *testing.T) {
+	for _, tc := range []struct{ missed, policy, want string }{
+		{"all", "Queue", ""}, {"all", "", ""}, {"latest", "Replace", ""}, {"", "Forbid", ""},
+		{"all", "Forbid", "a run fails if another Job of the group db runs at that time"},
+		{"all", "Replace", "a run still fails when a later Job of the group db replaces it"},
+	} {
+		cj := newCronJob(func(cj *batchv1.CronJob) {
+			cj.Annotations = map[string]string{MissedAnnotation: tc.missed}
+			cj.Spec.JobTemplate.Annotations = map[string]string{core.ConcurrencyGroupAnnotation: "db"}
+			if tc.policy != "" {
+				cj.Spec.JobTemplate.Annotations[core.ConcurrencyPolicyAnnotation] = tc.policy
+			}
+		})
+		for _, got := range []string{strings.Join(cronJobWarnings(cj), "\n"), strings.Join(cronJobUpdateWarnings(cj, newCronJob(nil)), "\n")} {
+			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("%+v: %q", tc, got)
+			}
+		}
+		if got := cronJobUpdateWarnings(cj, cj); len(got) > 0 {
+			t.Errorf("%+v: it is said again: %q", tc, got)
 		}
 	}
 }

@@ -19,10 +19,18 @@ func Placed(j *batchv1.Job) bool {
 	return End(s) == nil && managedHere(j) && (s.Active > 0 || ptr.Deref(s.Terminating, 0) > 0 || s.StartTime != nil)
 }
 
-// Unplaced reports whether a Job would begin now, if nothing held it back.
+// Unplaced reports whether a Job would begin now, if its group had a place for it. One that is suspended or paused would not, so it
+// waits for none.
 func Unplaced(j *batchv1.Job) bool {
-	return End(&j.Status) == nil && Ending(&j.Status) == nil && !Placed(j) && !ptr.Deref(j.Spec.Suspend, false) && j.DeletionTimestamp == nil &&
-		managedHere(j)
+	return End(&j.Status) == nil && Ending(&j.Status) == nil && !Placed(j) && !ptr.Deref(j.Spec.Suspend, false) && !Paused(j.Annotations) &&
+		j.DeletionTimestamp == nil && managedHere(j)
+}
+
+// HeldBack reports whether jobd holds a Job back before it starts: other Jobs are to end first (AfterAnnotation), or the group that it
+// names has no place for it.
+func HeldBack(j *batchv1.Job) bool {
+	_, grouped := core.ConcurrencyOf(j.Annotations)
+	return AwaitsJobs(j) || grouped && Unplaced(j)
 }
 
 // managedHere reports whether no other controller manages a Job (JobSpec.ManagedBy).

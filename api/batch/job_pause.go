@@ -49,6 +49,15 @@ func PausedFor(annotations map[string]string) time.Duration {
 	return max(0, d)
 }
 
+// PausedUntil returns for how long a Job was paused since it started, until a time, with the pause that it is in.
+func PausedUntil(j *batchv1.Job, t time.Time) time.Duration {
+	all := PausedFor(j.Annotations)
+	if since, paused := PausedSince(&j.Status); paused && j.Status.StartTime != nil {
+		all += max(0, t.Sub(since))
+	}
+	return all
+}
+
 // validatePaused checks the annotation where it differs from that of the Job so far.
 func validatePaused(annotations, old map[string]string, path *field.Path) field.ErrorList {
 	value, ok := annotations[PausedAnnotation]

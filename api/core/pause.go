@@ -11,7 +11,7 @@ import (
 
 const (
 	// PodPaused is the condition of a pod whose containers are frozen, since its Job is paused (batch.PausedAnnotation). Its CPU
-	// requests count for nothing while it is True, and its deadline stands still.
+	// requests count for nothing while it is True, and its deadline stands still. It is False with the reason Pausing before they are.
 	PodPaused corev1.PodConditionType = "jobd.dev/Paused"
 	// PausedForAnnotation of a pod is for how long it was paused since it started (PodStatus.StartTime), without the pause that
 	// PodPaused tells of. jobd writes it: what clients send is ignored, as for the status.
@@ -34,6 +34,15 @@ func PausedFor(p *corev1.Pod) time.Duration {
 		return 0
 	}
 	return max(0, d)
+}
+
+// PausedUntil returns for how long a pod was paused since it started, until a time, with the pause that it is in.
+func PausedUntil(p *corev1.Pod, t time.Time) time.Duration {
+	all := PausedFor(p)
+	if since, paused := PausedSince(p); paused {
+		all += max(0, t.Sub(since))
+	}
+	return all
 }
 
 // keepPausedFor keeps PausedForAnnotation as it is, which clients do not write.

@@ -5,7 +5,11 @@
 // ones may be added within the version.
 package history
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Group, Version and Kind are those of a List.
 const (
@@ -83,6 +87,8 @@ type Job struct {
 	Created metav1.Time  `json:"created"`
 	Started *metav1.Time `json:"started,omitempty"` // status.startTime
 	Ended   metav1.Time  `json:"ended"`
+	// PausedSeconds is for how much of the time from its start to its end it was paused.
+	PausedSeconds float64 `json:"pausedSeconds,omitempty"`
 	// Result is Complete, Failed or Deleted; Reason is that of the Job's condition.
 	Result string `json:"result"`
 	Reason string `json:"reason,omitempty"`
@@ -94,7 +100,7 @@ type Job struct {
 	// PodMemory is the most memory that one pod had, in bytes: the sum of the peaks of its containers, which need not have been at
 	// the same time. 0: not more than PeakMemory.
 	PodMemory int64 `json:"podMemory,omitempty"`
-	// PodSeconds is for how long pods ran, all together.
+	// PodSeconds is for how long pods ran, all together, without the time in which they were paused.
 	PodSeconds float64 `json:"podSeconds,omitempty"`
 	// Succeeded, Failed and Stopped count the pods that ran, by their ends. Stopped are those that were deleted.
 	Succeeded int `json:"succeeded,omitempty"`
@@ -152,6 +158,8 @@ type Pod struct {
 	Index   string       `json:"index,omitempty"` // the completion index of an Indexed Job
 	Started *metav1.Time `json:"started,omitempty"`
 	Ended   metav1.Time  `json:"ended"`
+	// PausedSeconds is for how much of the time from its start to its end its containers were frozen.
+	PausedSeconds float64 `json:"pausedSeconds,omitempty"`
 	// Result is Succeeded, Failed or Stopped; Reason is that of the pod or of the container that has failed.
 	Result string `json:"result"`
 	Reason string `json:"reason,omitempty"`
@@ -162,6 +170,22 @@ type Pod struct {
 	Use        `json:",inline"`
 	Containers []Container `json:"containers,omitempty"`
 }
+
+// Ran returns for how long a pod ran, without the time in which it was paused; 0 if it has not started.
+func (p *Pod) Ran() time.Duration {
+	if p.Started == nil {
+		return 0
+	}
+	return max(0, p.Ended.Sub(p.Started.Time)-p.Paused())
+}
+
+// Paused returns PausedSeconds.
+func (p *Pod) Paused() time.Duration { return duration(p.PausedSeconds) }
+
+// Paused returns PausedSeconds.
+func (j *Job) Paused() time.Duration { return duration(j.PausedSeconds) }
+
+func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 // Results of a pod.
 const (

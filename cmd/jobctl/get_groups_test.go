@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 )
 
@@ -35,6 +36,7 @@ func TestGroupsOfJobs(t *testing.T) {
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 		}),
 		job("a", "suspended", "db", "1", func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }),
+		job("a", "paused", "db", "1", func(j *batchv1.Job) { j.Annotations[batch.PausedAnnotation] = "2026-11-27T06:00:00Z" }),
 		job("a", "none", "", "", runs), job("b", "of-all", "", "", runs), job("b", "of-another", "x", "1", nil),
 	}
 	for i := range 7 {

@@ -29,7 +29,9 @@ func newPauseCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cob
 
 It sets the annotation ` + batch.PausedAnnotation + ` of the Job to the current time, so it takes the right to update the Job. A Job that is paused can be suspended and deleted: its containers go on then, to end. They stay frozen when jobd is restarted.
 
-With --all or --selector, Jobs that have finished are left alone.`,
+A Job that has not begun does not begin before it is continued, whether it waits for other Jobs (` + batch.AfterAnnotation + `), for a place in its concurrency group or for room.
+
+With --all or --selector, Jobs that have finished, are about to end or are suspended are left alone.`,
 		Example: `  # Freeze a Job, and let it go on
   jobctl pause jobs/train
   jobctl continue jobs/train
@@ -97,18 +99,33 @@ func setPaused(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 	return errors.Join(failed...)
 }
 
+// unpausable returns why a Job can be neither paused nor continued; nil if it can. One that waits for others to end is suspended, but
+// can be paused: it then does not begin when they have.
+func unpausable(j *batchv1.Job, pause bool) error {
+	name := "job.batch/" + j.Name
+	end, ending := batch.End(&j.Status), batch.Ending(&j.Status)
+	switch {
+	case end != nil:
+		return fmt.Errorf("%s has finished (%s)", name, end.Type)
+	case pause && ending != nil:
+		return fmt.Errorf("%s is about to end (%s: %s), and waits for its last pods", name, ending.Type, ending.Reason)
+	case pause && j.DeletionTimestamp != nil:
+		return fmt.Errorf("%s is being deleted", name)
+	case pause && ptr.Deref(j.Spec.Suspend, false) && !batch.AwaitsJobs(j):
+		return fmt.Errorf("%s is suspended (spec.suspend), so it has no pods that could be frozen", name)
+	}
+	return nil
+}
+
 func pauseOne(ctx context.Context, client kubernetes.Interface, streams genericiooptions.IOStreams, j *batchv1.Job, pause, named bool) error {
 	name := "job.batch/" + j.Name
-	switch end := batch.End(&j.Status); {
-	case end != nil && named:
-		return fmt.Errorf("%s has finished (%s)", name, end.Type)
-	case end != nil:
+	if err := unpausable(j, pause); err != nil {
+		if named {
+			return err
+		}
 		return nil
-	case pause && ptr.Deref(j.Spec.Suspend, false) && named:
-		return fmt.Errorf("%s is suspended (spec.suspend), so it has no pods that could be frozen", name)
-	case pause && ptr.Deref(j.Spec.Suspend, false):
-		return nil
-	case batch.Paused(j.Annotations) == pause:
+	}
+	if batch.Paused(j.Annotations) == pause {
 		fmt.Fprintln(streams.Out, name, map[bool]string{true: "is paused already", false: "is not paused"}[pause])
 		return nil
 	}

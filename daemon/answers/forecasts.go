@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/forecast"
 	historywire "github.com/jobd/jobd/api/history"
-	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/forecast"
@@ -43,9 +43,15 @@ type Forecasts struct {
 	durations map[string]*history.Durations
 	read      time.Time
 	starts    map[types.UID]wire.Expected // by Job
-	running   map[types.UID]time.Time     // when the first pod of a Job that runs has started
+	running   map[types.UID]begun         // the pod of a Job that runs which has started first
 	looked    time.Time
 	sweep     *time.Timer
+}
+
+// begun is when a pod has started, and for how long it was paused since.
+type begun struct {
+	at        time.Time
+	pausedFor time.Duration
 }
 
 // NewForecasts makes what knows nothing yet.
@@ -92,33 +98,30 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 	if objects.Finished(j) || ptr.Deref(j.Spec.Suspend, false) {
 		return out, nil
 	}
-	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && f.running[j.UID].IsZero() {
+	first, runs := f.running[j.UID]
+	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && !runs {
 		out.Starts = &at
 	}
-	started, ok := f.running[j.UID]
-	if !ok {
+	if !runs {
 		return out, nil
 	}
-	runs := f.durations[runName(j)]
-	if runs == nil || len(runs.Jobs) == 0 { // it may be further back
+	earlier := f.durations[runName(j)]
+	if earlier == nil || len(earlier.Jobs) == 0 { // it may be further back
 		cronJob := cronJobOf(j)
 		d, err := history.DurationsOf(s, j.Namespace, j.Name, cronJob)
 		if err != nil {
 			return nil, err
 		}
-		f.durations[runName(j)], runs = d, d
+		f.durations[runName(j)], earlier = d, d
 	}
 	p := forecast.Progress{
-		Started: started, Completions: int(ptr.Deref(j.Spec.Completions, 0)), Succeeded: int(j.Status.Succeeded), Runs: runs.Jobs,
+		Started: first.at, Paused: first.pausedFor, Stands: batch.Paused(j.Annotations),
+		Completions: int(ptr.Deref(j.Spec.Completions, 0)), Succeeded: int(j.Status.Succeeded), Runs: earlier.Jobs,
 	}
-	if j.Status.StartTime != nil {
-		if p.Succeeded > 0 { // its first pods have ended
-			p.Started = j.Status.StartTime.Time
-		}
-		if limit := j.Spec.ActiveDeadlineSeconds; limit != nil {
-			p.Deadline = j.Status.StartTime.Add(podspec.Seconds(*limit))
-		}
+	if j.Status.StartTime != nil && p.Succeeded > 0 { // its first pods have ended
+		p.Started, p.Paused = j.Status.StartTime.Time, batch.PausedFor(j.Annotations)
 	}
+	p.Deadline, _ = batch.Deadline(j)
 	out.Ends = forecast.End(p, now)
 	return out, nil
 }
@@ -153,7 +156,7 @@ func (f *Forecasts) look(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	f.starts, f.running = map[types.UID]wire.Expected{}, map[types.UID]time.Time{}
+	f.starts, f.running = map[types.UID]wire.Expected{}, map[types.UID]begun{}
 	for uid, at := range forecast.Starts(o.Outlook, func(pod types.UID) forecast.Runs { return runs[o.Jobs[pod].UID] }, now) {
 		of := o.Jobs[uid].UID
 		if known, ok := f.starts[of]; of != "" && (!ok || at.At.Before(&known.At)) {
@@ -163,8 +166,8 @@ func (f *Forecasts) look(ctx context.Context, now time.Time) error {
 	for i := range o.Running {
 		p := &o.Running[i]
 		of := o.Jobs[p.UID].UID
-		if known, ok := f.running[of]; of != "" && !p.Started.IsZero() && (!ok || p.Started.Before(known)) {
-			f.running[of] = p.Started
+		if known, ok := f.running[of]; of != "" && !p.Started.IsZero() && (!ok || p.Started.Before(known.at)) {
+			f.running[of] = begun{p.Started, p.PausedFor}
 		}
 	}
 	f.looked = now
@@ -209,7 +212,7 @@ func (f *Forecasts) runs(s *store.Snapshot, of control.OfJob) (forecast.Runs, er
 		}
 		for i := range a.Job.Pods {
 			if p := &a.Job.Pods[i]; p.Result == historywire.PodSucceeded && p.Started != nil {
-				runs = append(runs, p.Ended.Sub(p.Started.Time))
+				runs = append(runs, p.Ran())
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/cron"
@@ -182,9 +183,13 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 		case v.times.Expires.IsZero():
 			c.Message += " One Job will be started for it once it is resumed, since startingDeadlineSeconds is not set."
 		}
-	case v.cronJob.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(active) > 0:
+	case batch.OneByOne(v.cronJob, "") && len(active) > 0:
 		c.Type = "ConcurrencyForbidden"
 		c.Message = fmt.Sprintf("%s, since jobs/%s still runs and concurrencyPolicy is Forbid.", missed, active[0].Name)
+		if v.cronJob.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
+			c.Message = fmt.Sprintf("%s, since jobs/%s still runs, and by the policy of their concurrency group one of them would end (%s).",
+				missed, active[0].Name, core.ConcurrencyPolicyAnnotation)
+		}
 		c.Help = []string{fmt.Sprintf("jobctl why jobs/%s%s", active[0].Name, inNamespace(v.cronJob.Namespace))}
 		switch {
 		case v.times.Expired:
@@ -196,6 +201,11 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 			c.Message += " It is made up for once that Job has ended."
 		}
 		c.Message += v.further()
+	case v.held() >= v.times.MaxHeld:
+		c.Type = "TooManyWaitingJobs"
+		c.Message = fmt.Sprintf("%s, since %d of its Jobs wait for other Jobs, or for a place in their concurrency group: no more are started before one "+
+			"of these begins or is gone.", missed, v.held())
+		c.Help = []string{"jobctl get jobs" + inNamespace(v.cronJob.Namespace)}
 	case v.times.Expired:
 		c.Type = "StartingDeadlineExceeded"
 		c.Message = fmt.Sprintf("%s, and it is missed for good: %s was over before a Job could be "+
@@ -205,6 +215,16 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 		c.Message = missed + " yet." + v.further()
 	}
 	return []why.Cause{c}
+}
+
+// held returns how many of its Jobs are held back before they start.
+func (v *cronJobView) held() (n int) {
+	for _, j := range v.jobs {
+		if j.DeletionTimestamp == nil && batch.HeldBack(j) {
+			n++
+		}
+	}
+	return n
 }
 
 // latest names what says how late a Job may start.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 )
 
 func TestWhyACronJobIsInItsState(t *testing.T) {
@@ -21,6 +22,7 @@ func TestWhyACronJobIsInItsState(t *testing.T) {
 		edit  func(*batchv1.CronJob)
 		want  []string
 		not   string
+		held  int // how many of its Jobs wait for others
 	}{
 		"its times are those of its time zone": {
 			want: []string{"No Job was started for 2026-06-01 20:03:00 JST yet", "The next time is 2026-06-02 20:03:00 JST"},
@@ -45,6 +47,14 @@ func TestWhyACronJobIsInItsState(t *testing.T) {
 			cj.CreationTimestamp = metav1.NewTime(now.Add(-72 * time.Hour))
 			cj.Spec.ConcurrencyPolicy, cj.Status.Active = batchv1.ForbidConcurrent, []corev1.ObjectReference{{Name: "c-1"}}
 		}, want: []string{"since jobs/c-1 still runs and concurrencyPolicy is Forbid. It is made up for once that Job has ended. After it come Jobs for the 2"}},
+		"all that were missed, one by one": {edit: func(cj *batchv1.CronJob) {
+			with(batch.MissedAnnotation, "all")(cj)
+			cj.Spec.JobTemplate.Annotations = map[string]string{core.ConcurrencyGroupAnnotation: "db", core.ConcurrencyPolicyAnnotation: "Replace"}
+			cj.Status.Active = []corev1.ObjectReference{{Name: "c-1"}}
+		}, want: []string{"since jobs/c-1 still runs, and by the policy of their concurrency group one of them would end"}},
+		"too many wait for others": {held: 10, want: []string{
+			"since 10 of its Jobs wait for other Jobs, or for a place in their concurrency group: no more are started", "jobctl get jobs -n n"}},
+		"not too many wait for others": {held: 9, want: []string{"No Job was started for 2026-06-01 20:03:00 JST yet"}, not: "no more are started"},
 		"all that were missed, suspended": {edit: func(cj *batchv1.CronJob) {
 			with(batch.MissedAnnotation, "all")(cj)
 			cj.CreationTimestamp = metav1.NewTime(now.Add(-72 * time.Hour))
@@ -68,7 +78,13 @@ func TestWhyACronJobIsInItsState(t *testing.T) {
 				cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(now.Add(tc.last)))
 			}
 			var said strings.Builder
-			for _, c := range CronJob(World{Now: now, ScheduledSince: tc.since}, cj, nil, nil).Causes {
+			var jobs []*batchv1.Job
+			for range tc.held {
+				j := &batchv1.Job{Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+				j.Annotations = map[string]string{batch.AfterAnnotation: "prep"}
+				jobs = append(jobs, j)
+			}
+			for _, c := range CronJob(World{Now: now, ScheduledSince: tc.since}, cj, jobs, nil).Causes {
 				said.WriteString(c.Message + "\n" + strings.Join(c.Help, "\n") + "\n")
 			}
 			for _, want := range tc.want {

@@ -224,6 +224,10 @@ func jobSuspended(v *jobView) []why.Cause {
 		c.Message += " Its annotation " + batch.AfterAnnotation + " has no effect here: this is no jobd, which would resume it."
 	}
 	c.Help = []string{v.resume()}
+	if batch.Paused(v.job.Annotations) && v.Source == why.FromRecords {
+		c.Message += fmt.Sprintf(" It is paused, too (%s): once it is resumed, it begins when somebody continues it.", batch.PausedAnnotation)
+		c.Help = append(c.Help, v.goOn())
+	}
 	return []why.Cause{c}
 }
 

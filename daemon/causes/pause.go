@@ -10,6 +10,11 @@ import (
 	"github.com/jobd/jobd/api/why"
 )
 
+// goOn is the command that continues the Job.
+func (v *jobView) goOn() string {
+	return "jobctl continue jobs/" + v.job.Name + inNamespace(v.job.Namespace)
+}
+
 // jobPaused is batch.PausedAnnotation.
 func jobPaused(v *jobView) []why.Cause {
 	if batch.State(v.job) != batch.StatePaused || v.Source != why.FromRecords {
@@ -18,11 +23,14 @@ func jobPaused(v *jobView) []why.Cause {
 	c := why.Cause{
 		Type: "Paused", Brief: "paused", Details: map[string]string{},
 		Message: fmt.Sprintf("It is paused (%s), so the containers of its pods are frozen, and it gets no new pods.", batch.PausedAnnotation),
-		Help:    []string{"jobctl continue jobs/" + v.job.Name + inNamespace(v.job.Namespace)},
+		Help:    []string{v.goOn()},
 	}
 	since, paused := batch.PausedSince(&v.job.Status)
 	if paused {
 		c.Since = at(since)
+	}
+	if v.job.Status.StartTime == nil {
+		c.Message = fmt.Sprintf("It was paused (%s) before it began, so it gets no pods, and has no place in a concurrency group.", batch.PausedAnnotation)
 	}
 	if v.job.Spec.ActiveDeadlineSeconds != nil && v.job.Status.StartTime != nil {
 		left := podspec.Seconds(*v.job.Spec.ActiveDeadlineSeconds) + batch.PausedFor(v.job.Annotations) - since.Sub(v.job.Status.StartTime.Time)

@@ -277,6 +277,25 @@ var adversaries = map[string]func(n int) []objects.Object{
 		}
 		return all
 	},
+	"paused Jobs": func(n int) (all []objects.Object) {
+		for i := range n / 4 {
+			j := onJob(func(*batchv1.Job, int) {})(0)[0].(*batchv1.Job)
+			j.Name, j.Spec.Parallelism, j.Spec.Completions = fmt.Sprint("paused", i), ptr.To[int32](2), ptr.To[int32](2)
+			j.Labels, j.Annotations = map[string]string{"pause": "while-it-runs"}, map[string]string{}
+			if i%2 == 0 {
+				j.Labels["pause"] = "before-it-begins"
+				j.Annotations[batch.PausedAnnotation] = "2000-01-01T00:00:00Z"
+			}
+			if i%3 == 0 {
+				j.Annotations[core.ConcurrencyGroupAnnotation], j.Annotations[core.ConcurrencyLimitAnnotation] = "g", "1000"
+			}
+			all = append(all, j)
+		}
+		return all
+	},
+	"a large Job that is paused": onJob(func(j *batchv1.Job, n int) {
+		j.Labels, j.Spec.Parallelism, j.Spec.Completions = map[string]string{"pause": "while-it-runs"}, ptr.To(int32(n)), ptr.To(int32(n))
+	}),
 	"budgets": func(n int) (all []objects.Object) {
 		for i := range n / 5 {
 			all = append(all, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("b", i)}, Spec: policyv1.PodDisruptionBudgetSpec{
@@ -437,11 +456,15 @@ func expense(t *testing.T, of []objects.Object) (allocated, stored int) {
 		for _, obj := range of {
 			w.submit(obj)
 		}
-		time.Sleep(90 * time.Second)
+		time.Sleep(45 * time.Second)
+		for range 2 {
+			w.pauseAll(of)
+		}
+		time.Sleep(45 * time.Second)
 		w.Stop()
 		w.Start()
 		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		w.pauseAll(of)
 		runtime.ReadMemStats(&after)
 		allocated = int(after.TotalAlloc - before.TotalAlloc)
 		if err := w.Store.View(func(s *store.Snapshot) error {
@@ -452,6 +475,26 @@ func expense(t *testing.T, of []objects.Object) (allocated, stored int) {
 		}
 	})
 	return allocated, stored
+}
+
+// pauseAll pauses the Jobs that ask for that by their label, or continues them, all at once.
+func (w *world) pauseAll(of []objects.Object) {
+	w.T.Helper()
+	for _, obj := range of {
+		if obj.GetLabels()["pause"] == "" {
+			continue
+		}
+		if j := w.Job(obj.GetName()); j != nil {
+			annotations := maps.Clone(j.Annotations)
+			if delete(annotations, batch.PausedAnnotation); !batch.Paused(j.Annotations) {
+				metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedAnnotation, time.Now().Format(time.RFC3339Nano))
+			} else {
+				j.Annotations = annotations
+			}
+			w.Put(objects.Key(objects.Jobs, j), j)
+		}
+	}
+	synctest.Wait()
 }
 
 // cpu returns how much CPU time the process has used.

@@ -57,10 +57,8 @@ func (c *Control) JobFacts(ctx context.Context, j *batchv1.Job) (f Facts, err er
 			return
 		}
 		var pods []types.UID
-		for uid, p := range c.records.pods.known {
-			if p.job == rec {
-				pods = append(pods, uid)
-			}
+		for uid := range c.records.queue.podsOf(rec) {
+			pods = append(pods, uid)
 		}
 		f = c.facts(pods)
 		standing := rec.Standing(c.config.Settings)

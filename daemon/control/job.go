@@ -2,6 +2,8 @@ package control
 
 import (
 	"fmt"
+	"iter"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -298,6 +300,9 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 			return err
 		}
 	}
+	if d.PausedFor != nil {
+		metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedForAnnotation, d.PausedFor.String())
+	}
 	ends := len(d.Status) > 0 && batch.End(&d.Status[len(d.Status)-1]) != nil
 	if d.Memory != nil {
 		if err := putMemory(p, j, d.Memory); err != nil {
@@ -308,9 +313,6 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 	}
 	if ends && batch.End(&j.Status) == nil {
 		c.ledger.JobEnded(p, j, &d.Status[len(d.Status)-1])
-	}
-	if d.PausedFor != nil {
-		metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedForAnnotation, d.PausedFor.String())
 	}
 	for i, status := range d.Status {
 		j.Status = status
@@ -366,6 +368,18 @@ func (c *jobs) forget(uid types.UID) {
 
 // Reconsider lets a Job be decided on that was held back.
 func (c *jobs) Reconsider(uid types.UID) { c.enqueue(uid) }
+
+// Begun yields the keys of the Jobs of a namespace that have begun and not finished.
+func (c *jobs) Begun(namespace string) iter.Seq[string] {
+	prefix := store.Key(objects.Jobs, namespace, "")
+	return func(yield func(string) bool) {
+		for _, rec := range c.known {
+			if strings.HasPrefix(rec.key, prefix) && rec.Begun() && !yield(rec.key) {
+				return
+			}
+		}
+	}
+}
 
 // Delete deletes a Job and its pods.
 func (c *jobs) Delete(p *loop.Pass, key string, uid types.UID) error {

@@ -12,8 +12,10 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
 )
 
 // pause pauses or continues a Job as jobctl does.
@@ -179,4 +181,110 @@ func TestAPausedJobIsEnded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a daemon has frozen, and could not note before it was killed, goes on when the next one starts: by then its Job was continued.
+func TestWhatWasFrozenBeforeACrashGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.End()
+		w.Create(controltest.Simulate("j", "1m", "0"))
+		time.Sleep(10 * time.Second)
+		p := podOfJob(w, "j")
+		w.Stop()
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: core.PodPaused, Status: corev1.ConditionFalse, Reason: "Pausing"})
+		var err error
+		if w.Store, err = store.Open(w.Path, store.Options{NoSync: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.Put(objects.Key(objects.Pods, p), p)
+		if err := w.Store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		held, err := w.Runtime.Containers(t.Context())
+		if err != nil || len(held) != 1 {
+			t.Fatal(held, err)
+		}
+		if err := w.Runtime.Freeze(string(p.UID), held[0].ID, true); err != nil {
+			t.Fatal(err)
+		}
+		w.Start()
+		time.Sleep(2 * time.Minute)
+		if j := w.Job("j"); batch.End(&j.Status) == nil {
+			t.Errorf("it does not go on: %+v", podOfJob(w, "j").Status)
+		}
+	})
+}
+
+// A Job that was set aside while it is paused stays so, and its CPU is free. It goes on when somebody continues it, and whatever removes
+// it frees what its pods have kept.
+func TestAPausedJobThatWasSetAside(t *testing.T) {
+	remove := func(policy metav1.DeletionPropagation) func(w *world) {
+		return func(w *world) {
+			j := w.Job("j")
+			if policy == metav1.DeletePropagationBackground {
+				w.Write(func(tx *store.Tx) error { tx.Delete(jobKey); return nil })
+				return
+			}
+			storage.SetPropagation(j, policy)
+			storage.MarkDeleted(j, time.Now(), 0)
+			w.Put(jobKey, j)
+		}
+	}
+	for name, c := range map[string]struct {
+		frees func(w *world)
+		runs  bool // its pod goes on to its end
+	}{
+		"continued":                        {func(w *world) { pause(w, "j", false) }, true},
+		"deleted":                          {remove(metav1.DeletePropagationBackground), false},
+		"deleted after its pods":           {remove(metav1.DeletePropagationForeground), false},
+		"deleted, and its pods are let go": {remove(metav1.DeletePropagationOrphan), true},
+		"suspended":                        {func(w *world) { suspendJob(w, "j") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := small(t)
+				defer w.End()
+				j := controltest.Simulate("j", "10m", "0")
+				j.Spec.Template.Spec.Containers = controltest.Asking("2")
+				j.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+				w.Create(j)
+				time.Sleep(time.Second)
+				pause(w, "j", true)
+				w.hang("jobs", jobKey)
+				if _, frozen := core.PausedSince(podOfJob(w, "j")); !frozen {
+					t.Fatalf("it is not frozen: %+v", podOfJob(w, "j").Status.Conditions)
+				}
+				cpu := controltest.Simulate("cpu", "1m", "0")
+				cpu.Spec.Template.Spec.Containers = controltest.Asking("2")
+				w.Create(cpu)
+				port := controltest.Simulate("port", "1m", "0")
+				port.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox", Ports: j.Spec.Template.Spec.Containers[0].Ports}}
+				w.Create(port)
+				time.Sleep(time.Hour)
+				if p := podOfJob(w, "port"); !objects.Finished(w.Job("cpu")) || p.Spec.NodeName != "" || podOfJob(w, "j").Status.Phase != corev1.PodRunning {
+					t.Fatalf("its CPU is not free, or its port is: %+v", p.Status)
+				}
+				before := podOfJob(w, "j").Name
+				c.frees(w)
+				time.Sleep(2 * time.Minute)
+				for _, p := range w.Pods() {
+					if _, frozen := core.PausedSince(p); p.Name == before && (frozen || c.runs != (p.Status.Phase == corev1.PodRunning)) {
+						t.Errorf("frozen %v, %+v", frozen, p.Status)
+					}
+				}
+				time.Sleep(time.Hour)
+				if !objects.Finished(w.Job("port")) {
+					t.Errorf("its port is not free: %+v", podOfJob(w, "port").Status)
+				}
+			})
+		})
+	}
+}
+
+func suspendJob(w *world, name string) {
+	j := w.Job(name)
+	j.Spec.Suspend = ptr.To(true)
+	w.Put(objects.Key(objects.Jobs, j), j)
+	synctest.Wait()
 }

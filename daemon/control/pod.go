@@ -217,7 +217,7 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 
 // pauses reports whether a pod is to be frozen: its Job is paused. What is frozen stays so when the Job is set aside.
 func (c *pods) pauses(rec *podRecord, obj *corev1.Pod) bool {
-	if rec.job != nil || !pod.IsPaused(obj) {
+	if rec.job != nil || !pod.MayBePaused(obj) {
 		return rec.job != nil && rec.job.Paused()
 	}
 	owner := metav1.GetControllerOfNoCopy(obj)

@@ -136,6 +136,9 @@ func (c *podRecords) resumed(s *store.Store) iter.Seq2[*corev1.Pod, error] {
 			p, err := read(rec.key)
 			if p != nil {
 				rec.issued.Resume(p, time.Now())
+				if rec.job != nil && rec.job.Paused() {
+					pod.ToBePaused(p)
+				}
 			}
 			if (p != nil || err != nil) && !yield(p, err) {
 				return

@@ -1,11 +1,13 @@
 package control
 
 import (
+	"iter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/node"
@@ -74,7 +76,7 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		delete(q.held, p.UID)
 		q.capacity.Relabel(p)
 		q.capacity.Bound(rec.request, started, pod.Ends(p))
-		q.capacity.Freeze(p.UID, pod.IsPaused(p))
+		q.capacity.Freeze(p.UID, pauseOf(rec, p))
 	case len(p.Spec.SchedulingGates) > 0:
 	case rec.job != nil && rec.job.Paused(): // nobody looks for room for it before its Job goes on
 		q.gone(p.UID)
@@ -92,6 +94,17 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		}
 		q.capacity.Wait(rec.request, p.Status.NominatedNodeName != "")
 	}
+}
+
+// pauseOf returns how a pod stands to the pauses of its Job. The deadline of the Job may stand still for longer than the containers are
+// frozen, which takes its time, and may fail.
+func pauseOf(rec *podRecord, p *corev1.Pod) node.Pause {
+	pause := node.Pause{Frozen: pod.IsPaused(p), For: core.PausedFor(p)}
+	pause.Stands, pause.Later = pause.Frozen, pause.For
+	if rec.job != nil {
+		pause.Stands, pause.Later = pause.Stands || rec.job.Paused(), max(pause.Later, rec.job.PausedFor())
+	}
+	return pause
 }
 
 // hold keeps a pod waiting for a claim, whether or not it fits.
@@ -121,35 +134,40 @@ func (q *queue) why(uid types.UID) string {
 // awaitsNode reports whether a pod names a node that has not taken it yet.
 func awaitsNode(obj *corev1.Pod) bool { return obj.Spec.NodeName != "" && !podspec.Bound(obj) }
 
+// podsOf yields the pods of a Job that are known, by what the Job knows of them: not by a look at all pods of the machine.
+func (q *queue) podsOf(j *jobRecord) iter.Seq2[types.UID, *podRecord] {
+	return func(yield func(types.UID, *podRecord) bool) {
+		for uid := range j.Pods() {
+			if rec := q.pods.known[uid]; rec != nil && rec.job == j && !yield(uid, rec) {
+				return
+			}
+		}
+	}
+}
+
 // pausedOrContinued lets the pods of a Job be looked at that was paused or continued, and those that wait be taken from the queue, or
 // put into it again.
 func (q *queue) pausedOrContinued(of *jobRecord) {
-	for _, rec := range q.pods.known {
-		if rec.job == of {
-			rec.moved = true
-			q.pods.dirty.Add(rec.key)
-		}
+	for _, rec := range q.podsOf(of) {
+		rec.moved = true
+		q.pods.dirty.Add(rec.key)
 	}
 }
 
 // lookAgain lets the pods of a Job be looked at.
 func (q *queue) lookAgain(of *jobRecord) {
-	for _, rec := range q.pods.known {
-		if rec.job == of {
-			q.pods.dirty.Add(rec.key)
-		}
+	for _, rec := range q.podsOf(of) {
+		q.pods.dirty.Add(rec.key)
 	}
 }
 
 // reorder puts the waiting pods of a Job where they now belong in the queue, and tells of all its pods how long they may run.
 func (q *queue) reorder(of *jobRecord) {
-	for uid, rec := range q.pods.known {
-		if rec.job == of {
-			moved := *rec.request
-			moved.Ahead = node.Ahead(of.ahead)
-			moved.Within(of.ActiveDeadline())
-			rec.request = &moved
-			q.capacity.Reorder(uid, of.ahead, of.ActiveDeadline())
-		}
+	for uid, rec := range q.podsOf(of) {
+		moved := *rec.request
+		moved.Ahead = node.Ahead(of.ahead)
+		moved.Within(of.ActiveDeadline())
+		rec.request = &moved
+		q.capacity.Reorder(uid, of.ahead, of.ActiveDeadline())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 )
 
 // Decision is what is to be done for a CronJob, all in one transaction and in the order of the fields.
@@ -187,6 +188,9 @@ func (d *decision) start(p *plan) {
 			counted = earliest
 		}
 	}
+	if !d.concurrent(at) || !d.unheld(at, p) {
+		return
+	}
 	more := false
 	if p.Missed == batch.MissedAll {
 		var times []time.Time
@@ -194,10 +198,6 @@ func (d *decision) start(p *plan) {
 			at = times[0]
 			d.More = len(times) > 1
 		}
-	}
-	if !d.concurrent(at) {
-		d.More = false
-		return
 	}
 	switch {
 	case more:
@@ -218,15 +218,21 @@ func (d *decision) tell(at time.Time) bool {
 
 // concurrent applies CronJobSpec.ConcurrencyPolicy and reports whether a Job may be started.
 func (d *decision) concurrent(at time.Time) bool {
-	switch d.cj.Spec.ConcurrencyPolicy {
-	case batchv1.ForbidConcurrent:
-		if d.active.Len() > 0 {
-			if d.tell(at) {
-				d.say("JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
-			}
-			return false
+	policy := d.cj.Spec.ConcurrencyPolicy
+	switch {
+	case batch.OneByOne(d.cj, d.r.policy):
+		if d.active.Len() == 0 {
+			break
 		}
-	case batchv1.ReplaceConcurrent:
+		why := "concurrency policy is Forbid"
+		if policy != batchv1.ForbidConcurrent {
+			why = fmt.Sprintf("the policy of its concurrency group would end one of them (%s)", core.ConcurrencyPolicyAnnotation)
+		}
+		if d.tell(at) {
+			d.say("JobAlreadyActive", "Not starting job because prior execution is running and %s", why)
+		}
+		return false
+	case policy == batchv1.ReplaceConcurrent:
 		for _, j := range d.jobs {
 			if d.active.Has(j.UID) {
 				d.remove(j)
@@ -234,6 +240,26 @@ func (d *decision) concurrent(at time.Time) bool {
 		}
 	}
 	return true
+}
+
+// unheld reports whether another Job may be started beside those that are held back before they start. What they wait for may never
+// come, such as the success of a Job that has failed.
+func (d *decision) unheld(at time.Time, p *plan) bool {
+	held, first := 0, ""
+	for _, j := range d.jobs {
+		if j.held && !j.deleting && d.active.Has(j.UID) {
+			if held++; first == "" {
+				first = j.Name
+			}
+		}
+	}
+	if held < p.MaxHeld() {
+		return true
+	}
+	if d.tell(at) {
+		d.warn("TooManyWaitingJobs", "No job is started: %d wait for other jobs, or for a place in their concurrency group, the first is %s", held, first)
+	}
+	return false
 }
 
 // keep deletes the oldest finished Jobs beyond the limit of their history.

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 )
 
 func annotated(pairs ...string) func(*batchv1.CronJob) {
@@ -34,6 +35,91 @@ func within(seconds int64) func(*batchv1.CronJob) {
 
 func lastly(s string) func(*batchv1.CronJob) {
 	return func(cj *batchv1.CronJob) { cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(at(s))) }
+}
+
+// grouped puts the Jobs of a CronJob into a concurrency group.
+func grouped(policy string) func(*batchv1.CronJob) {
+	return func(cj *batchv1.CronJob) {
+		cj.Spec.JobTemplate.Annotations = map[string]string{core.ConcurrencyGroupAnnotation: "db", core.ConcurrencyPolicyAnnotation: policy}
+	}
+}
+
+// Runs that something else holds back before they start, maybe for ever, do not become more and more.
+func TestRunsThatAreHeldBackDoNotPileUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*batchv1.CronJob)
+		most int
+	}{
+		"after a Job that has failed": {func(cj *batchv1.CronJob) {
+			cj.Spec.JobTemplate.Annotations, cj.Spec.JobTemplate.Spec.Suspend = map[string]string{batch.AfterAnnotation: "failed"}, ptr.To(true)
+		}, 10},
+		"for a place in a group": {grouped("Queue"), 10},
+		"as many as are made up for": {func(cj *batchv1.CronJob) {
+			grouped("Queue")(cj)
+			annotated(batch.MissedAnnotation, "all", batch.MissedMaxAnnotation, "3")(cj)
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := hourly().with(c.edit)
+			r := NewRecord(g.cj)
+			now := at(g.now)
+			var jobs []*batchv1.Job
+			said := 0
+			pass := func() {
+				for {
+					d := Decide(g.cj, r, now)
+					r.Told(d)
+					for _, e := range d.Events {
+						if e.Reason == "TooManyWaitingJobs" {
+							said++
+						}
+					}
+					g.cj.Status = d.Status
+					if d.Start.IsZero() {
+						return
+					}
+					j, err := NewJob(g.cj, d.Start)
+					if err != nil {
+						t.Fatal(err)
+					}
+					j.UID = types.UID(j.Name)
+					jobs = append(jobs, j)
+					Started(&g.cj.Status, j, "1", d.Start)
+					r.SetJob(j)
+				}
+			}
+			for range 50 {
+				pass()
+				pass() // a change of something else
+				now = now.Add(time.Hour)
+			}
+			if len(jobs) != c.most || said != 50-c.most {
+				t.Fatalf("%d Jobs, want %d; %d of 50 times it is said", len(jobs), c.most, said)
+			}
+			jobs[0].Spec.Suspend, jobs[0].Status.StartTime = ptr.To(false), ptr.To(metav1.NewTime(now))
+			if !r.SetJob(jobs[0]) {
+				t.Error("it is not decided anew when one has begun")
+			}
+			if pass(); len(jobs) != c.most+1 {
+				t.Errorf("%d Jobs after one has begun", len(jobs))
+			}
+		})
+	}
+}
+
+// What waits for the end of a run costs no look at all times that were missed, however often something else changes.
+func TestAWaitingCronJobIsCheap(t *testing.T) {
+	cost := func(most string) float64 {
+		g := hourly().at("2024-05-09T15:20:00Z").with(forbid).with(annotated(batch.MissedAnnotation, "all", batch.MissedMaxAnnotation, most)).job("a", "", "2024-05-01T12:00:00Z").active("a")
+		g.cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(at("2024-05-01T12:00:00Z")))
+		r := NewRecord(g.cj)
+		r.SetJob(g.jobs[0])
+		r.Told(Decide(g.cj, r, at(g.now)))
+		return testing.AllocsPerRun(10, func() { Decide(g.cj, r, at(g.now)) })
+	}
+	if one, all := cost("1"), cost("100"); all > one {
+		t.Errorf("a decision takes %v allocations where a hundred times are made up for, and %v where one is", all, one)
+	}
 }
 
 // What becomes of the hours in which a machine was off, made up for or not.
@@ -70,6 +156,23 @@ func TestMissed(t *testing.T) {
 			with(lastly("2024-05-01T12:00:00Z")), "start -, wake 01 16:00, delete [], say [JobAlreadyActive], 1 active", false},
 		{"and then goes on", hourly().at("2024-05-01T15:20:00Z").with(all).with(forbid).job("a", batchv1.JobComplete, "2024-05-01T12:00:00Z").active("a").
 			with(lastly("2024-05-01T12:00:00Z")), "start 01 13:00, wake 01 16:00, delete [], say [SawCompletedJob], 0 active", true},
+		{"a group that forbids two at a time is waited for", hourly().at("2024-05-01T15:20:00Z").with(all).with(grouped("Forbid")).
+			job("a", "", "2024-05-01T12:00:00Z").active("a").with(lastly("2024-05-01T12:00:00Z")),
+			"start -, wake 01 16:00, delete [], say [JobAlreadyActive], 1 active", false},
+		{"so is one in which each would replace the one before", hourly().at("2024-05-01T15:20:00Z").with(all).with(grouped("Replace")).
+			job("a", "", "2024-05-01T12:00:00Z").active("a").with(lastly("2024-05-01T12:00:00Z")),
+			"start -, wake 01 16:00, delete [], say [JobAlreadyActive], 1 active", false},
+		{"also if it is that of the namespace", func() *given {
+			g := hourly().at("2024-05-01T15:20:00Z").with(all).job("a", "", "2024-05-01T12:00:00Z").active("a").with(lastly("2024-05-01T12:00:00Z"))
+			g.edit = func(r *Record) { r.SetNamespacePolicy("Replace") }
+			return g
+		}(), "start -, wake 01 16:00, delete [], say [JobAlreadyActive], 1 active", false},
+		{"a group in which they queue is not", hourly().at("2024-05-01T15:20:00Z").with(all).with(grouped("Queue")).
+			job("a", "", "2024-05-01T12:00:00Z").active("a").with(lastly("2024-05-01T12:00:00Z")),
+			"start 01 13:00, wake 01 16:00, delete [], say [], 1 active", true},
+		{"nor is any without all", hourly().at("2024-05-01T15:20:00Z").with(latest).with(grouped("Replace")).
+			job("a", "", "2024-05-01T12:00:00Z").active("a").with(lastly("2024-05-01T12:00:00Z")),
+			"start 01 15:00, wake 01 16:00, delete [], say [], 1 active", false},
 		{"with Replace each would end the one before: that is refused", hourly().at("2024-05-01T15:20:00Z").with(all).with(
 			func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = batchv1.ReplaceConcurrent }),
 			"start -, wake -, delete [], say [InvalidAnnotation], 0 active", false},

@@ -23,6 +23,7 @@ type Record struct {
 
 	memory  Memory
 	unsaved bool      // memory is not what is stored
+	policy  string    // see SetNamespacePolicy
 	told    time.Time // the last scheduled time for which an event said that no Job is started
 }
 
@@ -42,6 +43,7 @@ type Job struct {
 	started   time.Time
 	completed time.Time
 	deleting  bool
+	held      bool // see batch.HeldBack
 	retried   bool // it goes on after it had finished, and the CronJob had started it
 	known     bool // a decision has seen it before
 }
@@ -85,9 +87,13 @@ func (r *Record) SetCronJob(cj *batchv1.CronJob, now time.Time) {
 	r.reschedule(scheduleOf(cj), now)
 }
 
+// SetNamespacePolicy folds in the policy of the concurrency group of the namespace, for Jobs that name none; empty if there is none. It
+// is asked for with jobd.dev/missed=all only.
+func (r *Record) SetNamespacePolicy(policy string) { r.policy = policy }
+
 // SetJob folds in a Job that the CronJob controls, and reports whether Decide is to be called.
 func (r *Record) SetJob(j *batchv1.Job) bool {
-	next := Job{UID: j.UID, Name: j.Name, end: end(j), deleting: j.DeletionTimestamp != nil,
+	next := Job{UID: j.UID, Name: j.Name, end: end(j), deleting: j.DeletionTimestamp != nil, held: batch.HeldBack(j),
 		retried: batch.AttemptOf(j.Annotations) > 1 && j.Annotations[batchv1.CronJobScheduledTimestampAnnotation] != ""}
 	if t := j.Status.StartTime; t != nil {
 		next.started = t.Time
@@ -100,7 +106,7 @@ func (r *Record) SetJob(j *batchv1.Job) bool {
 		next.known = old.known
 	}
 	r.jobs[j.UID] = &next
-	return !ok || old.end != next.end || old.deleting != next.deleting
+	return !ok || old.end != next.end || old.deleting != next.deleting || old.held && !next.held
 }
 
 // DropJob folds in that a Job is gone, or not the CronJob's any more.

@@ -23,6 +23,8 @@ type Times struct {
 	Late time.Duration
 	// Next is the first scheduled time after those that have come; zero if none comes within five years.
 	Next time.Time
+	// MaxHeld is how many Jobs may be held back before they start until no more are started.
+	MaxHeld int
 	// Offset is by how much later than its scheduled time a Job starts, by jobd.dev/jitter.
 	Offset time.Duration
 }
@@ -50,7 +52,7 @@ func TimesOf(cj *batchv1.CronJob, since, now time.Time) (Times, error) {
 		return Times{}, err
 	}
 	clock := now.Add(-p.Offset)
-	t := Times{Due: p.due(cj, clock), Offset: p.Offset}
+	t := Times{Due: p.due(cj, clock), Offset: p.Offset, MaxHeld: p.MaxHeld()}
 	if t.Due.IsZero() {
 		t.Next = batch.NextAfter(p.Union, cj, batch.From(cj))
 	} else {

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/door"
@@ -250,6 +253,17 @@ func (c *CronJobs) settle(p *loop.Pass, key string) error {
 	}
 	if err := putSchedule(p, cj, rec.Record); err != nil {
 		return err
+	}
+	if cj.Annotations[batch.MissedAnnotation] == string(batch.MissedAll) {
+		ns := &corev1.Namespace{}
+		if _, err := objects.Read(p, store.Key(objects.Namespaces, "", cj.Namespace), ns); err != nil {
+			return err
+		}
+		policy := ""
+		if c, ok := core.NamespaceConcurrency(cj.Namespace, ns.Annotations); ok {
+			policy = c.Policy
+		}
+		rec.SetNamespacePolicy(policy)
 	}
 	d := cron.Decide(cj, rec.Record, p.Now)
 	c.timers.Set(c, key, d.Wake)

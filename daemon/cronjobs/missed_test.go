@@ -7,9 +7,13 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/controltest"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
 )
 
 func annotated(pairs ...string) func(*batchv1.CronJob) {
@@ -78,6 +82,92 @@ func TestMissedTimesAcrossDowntime(t *testing.T) {
 		got, want := started(w, "queued"), []int64{30, 60, 90, 120, 150, 180, 210, 240, 270, 300, 330, 360}
 		if !slices.Equal(got, want[:len(got)]) || len(got) < 11 {
 			t.Errorf("queued has started %v", got)
+		}
+	})
+}
+
+// Runs that are made up for run once each, and in their order, whatever the policy of their group says about two at a time.
+func TestMissedTimesInAGroup(t *testing.T) {
+	for _, policy := range []string{core.QueueConcurrent, core.ForbidConcurrent, core.ReplaceConcurrent} {
+		for name, ofNamespace := range map[string]bool{"of their own": false, "of the namespace": true} {
+			t.Run(policy+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := controltest.New(t)
+					defer w.End()
+					in := map[string]string{core.ConcurrencyGroupAnnotation: "db", core.ConcurrencyPolicyAnnotation: policy, core.ConcurrencyLimitAnnotation: "1"}
+					if ofNamespace {
+						ns := &corev1.Namespace{}
+						ns.Name, ns.Annotations, in = "default", in, nil
+						w.Put(store.Key(objects.Namespaces, "", "default"), ns)
+					}
+					w.CreateCronJob("c", "*/30 * * * *", "10m", func(cj *batchv1.CronJob) {
+						annotated(batch.MissedAnnotation, "all")(cj)
+						cj.Spec.JobTemplate.Annotations = in
+					})
+					time.Sleep(35 * time.Minute)
+					w.Stop()
+					time.Sleep(2 * time.Hour) // until 02:35
+					w.Start()
+					time.Sleep(5 * time.Minute)
+					w.Stop()
+					w.Start()
+					time.Sleep(time.Hour)
+					var last time.Time
+					for _, n := range []int64{30, 60, 90, 120, 150} {
+						j := w.Job(minute("c", n))
+						if j == nil || batch.End(&j.Status) == nil || batch.End(&j.Status).Type != batchv1.JobComplete {
+							t.Fatalf("the run of %d has not completed: %+v", n, j)
+						}
+						if j.Status.StartTime.Time.Before(last) {
+							t.Errorf("that of %d began at %v, and the one before ended at %v", n, j.Status.StartTime, last)
+						}
+						last = j.Status.CompletionTime.Time
+					}
+				})
+			})
+		}
+	}
+}
+
+// Runs that wait for a Job that has failed do not become more and more, and all of them go on when that has succeeded.
+func TestRunsAfterAFailedJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := controltest.New(t)
+		defer w.End()
+		prep := controltest.Simulate("prep", "1s", "1")
+		prep.Spec.BackoffLimit = new(int32)
+		w.Create(prep)
+		w.CreateCronJob("c", "*/10 * * * *", "1s", func(cj *batchv1.CronJob) {
+			annotated()(cj)
+			cj.Spec.JobTemplate.Annotations, cj.Spec.JobTemplate.Spec.Suspend = map[string]string{batch.AfterAnnotation: "prep"}, new(bool)
+			*cj.Spec.JobTemplate.Spec.Suspend = true
+		})
+		for range 3 {
+			time.Sleep(3*time.Hour + time.Minute)
+			w.Stop()
+			w.Start()
+		}
+		if got := started(w, "c"); len(got) != 10 || got[9] != 100 {
+			t.Errorf("it has started %v", got)
+		}
+		if s := said(w); s["TooManyWaitingJobs"] == 0 {
+			t.Errorf("events %v", s)
+		}
+		prep = w.Job("prep")
+		if err := batch.RetryJob(prep, batch.Retry{}, "me", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		prep.Spec.Template.Annotations["jobd.dev/simulate-exit-code"] = "0"
+		w.Put(objects.Key(objects.Jobs, prep), prep)
+		time.Sleep(time.Minute)
+		got := started(w, "c")
+		if len(got) != 11 {
+			t.Errorf("after that it has started %v", got)
+		}
+		for _, n := range got {
+			if j := w.Job(minute("c", n)); batch.End(&j.Status) == nil {
+				t.Errorf("the run of %d has not ended: %+v", n, j.Status)
+			}
 		}
 	})
 }

@@ -15,6 +15,10 @@ const enough = 10
 type Progress struct {
 	// Started is since when it runs; zero if it does not.
 	Started time.Time
+	// Paused is for how much of the time since then it was paused, without a pause that it is in.
+	Paused time.Duration
+	// Stands says that it is paused: nobody knows when it goes on.
+	Stands bool
 	// Completions is how many successes it needs, 0 if nobody knows, and Succeeded how many it has.
 	Completions, Succeeded int
 	// Deadline is when activeDeadlineSeconds ends it; zero for never.
@@ -28,10 +32,10 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // End returns when a Job is expected to end; nil if nobody knows.
 func End(p Progress, now time.Time) *wire.Expected {
-	if p.Started.IsZero() {
+	if p.Started.IsZero() || p.Stands {
 		return nil
 	}
-	elapsed := now.Sub(p.Started)
+	elapsed := max(0, now.Sub(p.Started)-p.Paused)
 	var e *wire.Expected
 	rate := func() {
 		if left := p.Completions - p.Succeeded; p.Succeeded > 0 && left > 0 {

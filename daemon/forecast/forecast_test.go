@@ -71,6 +71,17 @@ func TestEndOfAJob(t *testing.T) {
 			Progress{Started: ago(time.Hour), Completions: 30, Succeeded: 10, Runs: Runs{9 * time.Hour}},
 			"end expected at 14:00 (at the rate of 10 so far)",
 		},
+		"what was paused is no run time": {
+			Progress{Started: ago(11 * time.Hour), Paused: 10 * time.Hour, Runs: Runs{2 * time.Hour}},
+			"end expected at 13:00 (1 earlier run)",
+		},
+		"nor does it slow down the rate": {
+			Progress{Started: ago(11 * time.Hour), Paused: 10 * time.Hour, Completions: 20, Succeeded: 10},
+			"end expected at 13:00 (at the rate of 10 so far)",
+		},
+		"while it is paused nobody knows": {
+			Progress{Started: ago(time.Hour), Stands: true, Completions: 30, Succeeded: 10, Runs: Runs{2 * time.Hour}}, "",
+		},
 		"all have succeeded": {Progress{Started: ago(time.Hour), Completions: 3, Succeeded: 3}, ""},
 		"on another day":     {Progress{Started: ago(0), Runs: Runs{24 * time.Hour}}, "end expected at Jan 3 12:00 (1 earlier run)"},
 	} {
@@ -85,7 +96,7 @@ func TestEndOfAJob(t *testing.T) {
 
 // outlook describes a machine of four CPUs.
 func outlook(running, waiting []node.Outlined) node.Outlook {
-	return node.Outlook{MaxPods: 10, Allocatable: node.Resources{"cpu": 4000}, Running: running, Waiting: waiting}
+	return node.Outlook{MaxPods: 10, Allocatable: node.Resources{"cpu": 4000, "memory": 10}, Running: running, Waiting: waiting}
 }
 
 func pod(uid string, cpu int64) node.Outlined {
@@ -113,6 +124,21 @@ func TestStarts(t *testing.T) {
 		"by how long earlier runs took": {
 			running: []node.Outlined{runs(pod("a", 4000))}, waiting: []node.Outlined{pod("w", 1000)},
 			known: map[types.UID]Runs{"a": {61 * time.Minute, 61 * time.Minute}}, want: "w: expected at 13:00 (2 earlier runs)\n",
+		},
+		"what was paused is no run time": {
+			running: []node.Outlined{{
+				UID: "a", Pods: 1, Requests: node.Resources{"cpu": 4000}, Started: now.Add(-11 * time.Hour), PausedFor: 10 * time.Hour,
+			}},
+			waiting: []node.Outlined{pod("w", 1000)}, known: map[types.UID]Runs{"a": {2 * time.Hour}},
+			want: "w: expected at 13:00 (1 earlier run)\n",
+		},
+		"nobody knows when one ends that is frozen": {
+			running: []node.Outlined{
+				{UID: "a", Pods: 1, Requests: node.Resources{"memory": 1}, Started: now.Add(-time.Minute), Frozen: true},
+				ends(pod("b", 4000), time.Hour),
+			},
+			waiting: []node.Outlined{pod("w", 1000), {UID: "x", Pods: 1, Requests: node.Resources{"memory": 10}}},
+			known:   map[types.UID]Runs{"a": {2 * time.Hour}}, want: "w: expected by 13:00 (by deadline)\n",
 		},
 		"nobody knows": {running: []node.Outlined{runs(pod("a", 4000))}, waiting: []node.Outlined{pod("w", 1000)}},
 		"only what it needs has to end": {

@@ -51,11 +51,14 @@ func Starts(o node.Outlook, estimate func(types.UID) Runs, now time.Time) map[ty
 	return out
 }
 
-// end returns when a pod that runs from some time on ends, the zero time if nobody knows, and how sure that is.
+// end returns when a pod that runs from some time on ends, the zero time if nobody knows, as of one that is frozen, and how sure that is.
 func end(p *node.Outlined, runs Runs, from, now time.Time) (ends time.Time, basis string, n int) {
+	if p.Frozen {
+		return time.Time{}, "", 0
+	}
 	elapsed := time.Duration(0)
 	if !p.Started.IsZero() {
-		elapsed = now.Sub(p.Started)
+		elapsed = max(0, now.Sub(p.Started)-p.PausedFor)
 	}
 	if left, ok := runs.Left(elapsed); ok {
 		ends, basis, n = from.Add(left), wire.History, len(runs)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/job"
@@ -117,6 +118,9 @@ func (p *Pod) End(obj *corev1.Pod, now time.Time) wire.Pod {
 	if end.Ended.IsZero() {
 		end.Ended = second(now)
 	}
+	if paused := core.PausedUntil(obj, end.Ended.Time); end.Started != nil {
+		end.PausedSeconds = rounded(min(paused, max(0, end.Ended.Sub(end.Started.Time))).Seconds())
+	}
 	for i := range end.Containers {
 		if c := podspec.Find(&obj.Spec, end.Containers[i].Name); c != nil {
 			end.Containers[i].Asked = asked(c.Resources.Requests, c.Resources.Limits)
@@ -198,12 +202,13 @@ type Account struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
-// Describe takes in what the object of the Job says of itself, the UID of its namespace, and who has created the Job.
-func (a *Account) Describe(j *batchv1.Job, namespace types.UID, user string) {
+// Describe takes in what the object of the Job says of itself at a time, the UID of its namespace, and who has created the Job.
+func (a *Account) Describe(j *batchv1.Job, namespace types.UID, user string, now time.Time) {
 	a.Job.Namespace, a.Job.Name, a.Job.UID, a.Job.Labels = j.Namespace, j.Name, string(j.UID), boundedLabels(j.Labels)
 	a.Job.GenerateName = boundedPrefix(j)
 	a.Job.NamespaceUID, a.Job.User = string(namespace), user
 	a.Job.Created, a.Job.Started = j.CreationTimestamp, j.Status.StartTime
+	a.Job.PausedSeconds = rounded(batch.PausedUntil(j, now).Seconds())
 	if owner := metav1.GetControllerOfNoCopy(j); owner != nil && owner.Kind == "CronJob" {
 		a.Job.CronJob = owner.Name
 	}
@@ -250,9 +255,7 @@ func boundedPrefix(j *batchv1.Job) string {
 func (a *Account) Asks(obj *corev1.Pod, end *wire.Pod) {
 	a.Job.Asked.Most(askedByPod(obj))
 	a.Job.PodMemory = max(a.Job.PodMemory, memoryOf(obj, end.Containers))
-	if end.Started != nil {
-		a.Job.PodSeconds += max(0, end.Ended.Sub(end.Started.Time).Seconds())
-	}
+	a.Job.PodSeconds += end.Ran().Seconds()
 }
 
 // Add adds a pod that has ended. If there are many pods by now, it returns a part of the history to be kept.
@@ -313,6 +316,9 @@ func (a *Account) Close(j *batchv1.Job, status *batchv1.JobStatus, now time.Time
 			if c.Type == batchv1.JobFailed {
 				end.Result, final = wire.Failed, 1
 			}
+		}
+		if j != nil { // the pause that it was in is over with that status
+			end.PausedSeconds = rounded(batch.PausedFor(j.Annotations).Seconds())
 		}
 		if j != nil && j.Spec.BackoffLimitPerIndex != nil {
 			n := ptr.Deref(j.Spec.Completions, 0)

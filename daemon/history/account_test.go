@@ -4,11 +4,14 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
@@ -60,6 +63,37 @@ func TestExitCodeOfAPod(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: exit code %d, want %d", phase, got, want)
 		}
+	}
+}
+
+// The time in which a pod or a Job was paused is known apart, whether it ends in the pause or after it.
+func TestWhatWasPaused(t *testing.T) {
+	start := metav1.NewTime(time.Unix(1000, 0))
+	at := func(seconds int) metav1.Time { return metav1.NewTime(start.Add(time.Duration(seconds) * time.Second)) }
+	obj := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded, StartTime: &start}}
+	obj.Annotations = map[string]string{core.PausedForAnnotation: "10s"}
+	if end := (&Pod{}).End(obj, at(90).Time); end.PausedSeconds != 10 || end.Ran() != 80*time.Second {
+		t.Errorf("%+v ran for %s", end, end.Ran())
+	}
+	obj.Status.Conditions = []corev1.PodCondition{{Type: core.PodPaused, Status: corev1.ConditionTrue, LastTransitionTime: at(60)}}
+	end := (&Pod{}).End(obj, at(90).Time)
+	if end.PausedSeconds != 40 {
+		t.Errorf("%+v", end)
+	}
+	a := &Account{}
+	if a.Asks(obj, &end); a.Job.PodSeconds != 50 {
+		t.Errorf("its pods ran for %v s", a.Job.PodSeconds)
+	}
+
+	j := &batchv1.Job{Status: batchv1.JobStatus{StartTime: &start}}
+	j.Annotations = map[string]string{batch.PausedForAnnotation: "10s"}
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batch.JobPaused, Status: corev1.ConditionTrue, LastTransitionTime: at(60)}}
+	a.Describe(j, "", "", at(90).Time)
+	if got := a.Close(nil, nil, at(90).Time); got.PausedSeconds != 40 {
+		t.Errorf("deleted while it was paused: %+v", got)
+	}
+	if got := a.Close(j, &batchv1.JobStatus{StartTime: &start}, at(90).Time); got.PausedSeconds != 10 {
+		t.Errorf("ended, with the end of its pause counted: %+v", got)
 	}
 }
 

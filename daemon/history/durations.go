@@ -15,7 +15,7 @@ const (
 	pagesOfName   = 2
 )
 
-// Durations are how long runs took that were successful.
+// Durations are how long runs took that were successful, without the time in which they were paused.
 type Durations struct {
 	// Jobs are those of Jobs, from the start of their first pod to the end of their last, and Pods those of pods.
 	Jobs, Pods []time.Duration
@@ -101,14 +101,16 @@ func durations(s *store.Snapshot, q wire.Query, pages int, to map[string]*Durati
 // add adds a Job that has ended, or a part of one.
 func (d *Durations) add(j *wire.Job) {
 	var first, last time.Time
+	var paused time.Duration // of all pods
 	for i := range j.Pods {
 		p := &j.Pods[i]
 		if p.Started == nil {
 			continue
 		}
 		if p.Result == wire.PodSucceeded && len(d.Pods) < durationsOfName {
-			d.Pods = append(d.Pods, p.Ended.Sub(p.Started.Time))
+			d.Pods = append(d.Pods, p.Ran())
 		}
+		paused += p.Paused()
 		if first.IsZero() || p.Started.Time.Before(first) {
 			first = p.Started.Time
 		}
@@ -123,7 +125,8 @@ func (d *Durations) add(j *wire.Job) {
 		if j.Started == nil {
 			return
 		}
-		first, last = j.Started.Time, j.Ended.Time
+		first, last, paused = j.Started.Time, j.Ended.Time, j.Paused()
 	}
-	d.Jobs = append(d.Jobs, max(0, last.Sub(first)))
+	// A pause of the Job may have begun before its first pod, and each of several pods has been in it.
+	d.Jobs = append(d.Jobs, max(0, last.Sub(first)-min(paused, j.Paused())))
 }

@@ -27,6 +27,13 @@ func TestDurations(t *testing.T) {
 		j.Pods = []wire.Pod{pod}
 		return j
 	}
+	// Its first pod began after the first of two pauses, and two of its pods were in the second.
+	paused := run("paused", "", wire.Complete, 100)
+	paused.PausedSeconds, paused.Succeeded = 90, 2
+	paused.Pods[0].PausedSeconds = 30
+	paused.Pods = append(paused.Pods, paused.Pods[0])
+	large := run("large", "", wire.Complete, 100) // its pods are in parts of their own
+	large.PausedSeconds, large.Pods = 90, nil
 	r := newRig(t, Limits{Age: 1 << 60, Size: 1 << 30})
 	r.namespace("ns", "first", begin)
 	for i := range 3 {
@@ -35,7 +42,7 @@ func TestDurations(t *testing.T) {
 	for i := range durationsOfName + 5 {
 		r.append(run("again", "", wire.Complete, i))
 	}
-	r.append(run("again", "", wire.Failed, 1000), run("other", "", wire.Failed, 7))
+	r.append(run("again", "", wire.Failed, 1000), run("other", "", wire.Failed, 7), paused, large)
 	must(t, r.store.View(func(s *store.Snapshot) error {
 		all, err := AllDurations(s)
 		must(t, err)
@@ -48,9 +55,15 @@ func TestDurations(t *testing.T) {
 			},
 			"failures do not count": {RunName("ns", "other", ""), nil},
 		} {
-			if d := all[c.of]; !slices.Equal(d.Jobs, c.want) || !slices.Equal(d.Pods, c.want) {
+			if d := all[c.of]; d == nil || !slices.Equal(d.Jobs, c.want) || !slices.Equal(d.Pods, c.want) {
 				t.Errorf("%s: %+v", name, d)
 			}
+		}
+		if d := all[RunName("ns", "paused", "")]; d.Jobs[0] != 40*time.Second || d.Pods[0] != 70*time.Second {
+			t.Errorf("what was paused: %+v", d)
+		}
+		if d := all[RunName("ns", "large", "")]; d.Jobs[0] != 110*time.Second {
+			t.Errorf("what was paused of a large one: %+v", d)
 		}
 		d, err := DurationsOf(s, "ns", "again", "")
 		if len(d.Jobs) > durationsOfName || len(d.Jobs) < durationsOfName-1 || d.Jobs[0] != (durationsOfName+4)*time.Second {

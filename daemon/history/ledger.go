@@ -263,7 +263,7 @@ func (c *Ledger) JobEnded(p *loop.Pass, j *batchv1.Job, status *batchv1.JobStatu
 // describe takes in what is known of a Job that has not ended yet, or is just ending.
 func describe(p *loop.Pass, a *entry, j *batchv1.Job) {
 	namespace, _ := p.Get(store.Key(objects.Namespaces, "", j.Namespace))
-	a.Describe(j, types.UID(namespace.UID), Creator(p, objects.Key(objects.Jobs, j), j.UID))
+	a.Describe(j, types.UID(namespace.UID), Creator(p, objects.Key(objects.Jobs, j), j.UID), p.Now)
 }
 
 // JobElsewhere takes in a Job that another controller manages (JobSpec.ManagedBy), and ends by a status of its own, in a

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
@@ -103,6 +104,29 @@ func TestHistoryOfAFailedJob(t *testing.T) {
 		all := w.history()
 		if len(all) != 1 || all[0].Result != wire.Failed || all[0].Reason != batchv1.JobReasonBackoffLimitExceeded || all[0].Failed != 3 ||
 			all[0].Retries != 2 || len(all[0].Pods) != 3 || len(all[0].ExitCodes) != 1 || all[0].ExitCodes[0] != (wire.ExitCode{Code: 7, Count: 3}) {
+			t.Errorf("the history says %+v", all)
+		}
+	})
+}
+
+// What a Job was paused for is told apart from what it ran, of the Job and of its pods.
+func TestHistoryOfAPausedJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{controltest.New(t)}
+		defer w.End()
+		w.Create(controltest.Simulate("j", "1m", "0"))
+		time.Sleep(20 * time.Second)
+		for _, value := range []string{time.Now().Format(time.RFC3339), ""} {
+			j := w.Job("j")
+			if delete(j.Annotations, batch.PausedAnnotation); value != "" {
+				metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedAnnotation, value)
+			}
+			w.Put(objects.Key(objects.Jobs, j), j)
+			time.Sleep(time.Hour)
+		}
+		all := w.history()
+		if len(all) != 1 || all[0].Result != wire.Complete || all[0].Paused() != time.Hour || all[0].Pods[0].Paused() != time.Hour ||
+			all[0].Pods[0].Ran() > 2*time.Minute || all[0].PodSeconds > 120 {
 			t.Errorf("the history says %+v", all)
 		}
 	})

@@ -43,7 +43,7 @@ type groups struct {
 	owners map[string]types.UID
 
 	arrivals *loop.Queue[types.UID] // they are in waits, and not in a group yet
-	begun    *loop.Queue[string]    // Jobs, by key, that have begun before they came into a group
+	begun    *loop.Queue[string]    // Jobs, by key, that have begun before they came into a group, or went into another
 	ended    *loop.Queue[types.UID] // places that may be free
 	dirty    *loop.Queue[groupKey]
 }
@@ -143,7 +143,10 @@ func (g *groups) note(key string, j *batchv1.Job) {
 		if h.ending = batch.Ending(&j.Status) != nil || j.DeletionTimestamp != nil; !batch.Placed(j) && !batch.Unplaced(j) {
 			g.ended.Add(j.UID)
 		}
-		if c, ok := g.of(j); ok && c.Group == h.Group && c.Limit != h.Limit {
+		switch c, ok := g.of(j); {
+		case !ok || c.Group != h.Group: // it is in another group now, or in none
+			g.begun.Add(key)
+		case c.Limit != h.Limit:
 			h.Limit = c.Limit
 			g.dirty.Add(groupKey{h.Namespace, h.Group})
 		}
@@ -266,13 +269,18 @@ func (g *groups) free(p *loop.Pass, uid types.UID) error {
 	} else if err := g.outlived(p, uid, h); err != nil || len(h.pods) > 0 {
 		return err
 	}
+	g.giveBack(p, uid, h)
+	return nil
+}
+
+// giveBack frees a place.
+func (g *groups) giveBack(p *loop.Pass, uid types.UID, h *holder) {
 	p.Delete(placeKey(uid))
 	delete(g.places, uid)
 	key := groupKey{h.Namespace, h.Group}
 	delete(g.all[key].holders, string(uid))
 	g.tidy(key)
 	g.dirty.Add(key)
-	return nil
 }
 
 // outlived looks for the pods of a Job that is gone.
@@ -308,17 +316,33 @@ func newHolder(key string, c core.Concurrency, now time.Time) *holder {
 	return &holder{Namespace: namespace, Group: c.Group, Job: name, Limit: c.Limit, Since: now.UnixNano()}
 }
 
-// takeBegun gives a place to a Job that had begun when it came into its group, whether or not there is one.
+// takeBegun gives a place to a Job that had begun when it came into its group, whether or not there is one. It has that of another
+// group no longer.
 func (g *groups) takeBegun(p *loop.Pass, key string) error {
 	j, ok, err := p.Jobs.Peek(key)
-	if err != nil || !ok || g.places[j.UID] != nil || !batch.Placed(j) {
+	if err != nil || !ok {
 		return err
 	}
-	c, ok := g.of(j)
-	if !ok {
+	c, in := g.of(j)
+	if h := g.places[j.UID]; h != nil {
+		if in && c.Group == h.Group {
+			return nil
+		}
+		g.giveBack(p, j.UID, h)
+	}
+	switch {
+	case !batch.Placed(j): // it got the other place just now
+		g.note(key, j)
+		return nil
+	case !in:
 		return nil
 	}
-	return g.put(p, j.UID, newHolder(key, c, p.Now))
+	h := newHolder(key, c, p.Now)
+	h.ending = batch.Ending(&j.Status) != nil || j.DeletionTimestamp != nil
+	if t := j.Status.StartTime; t != nil && t.UnixNano() < h.Since {
+		h.Since = t.UnixNano()
+	}
+	return g.put(p, j.UID, h)
 }
 
 // arrive lets a Job into its group.

@@ -165,6 +165,67 @@ func TestAGroupOfJobs(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		aliveAre(t, w, "a")
 	})
+	play(t, "one that is paused before it begins takes no place, and one that has begun keeps its own", func(t *testing.T, w *controltest.World) {
+		pause := func(name string, yes bool) {
+			j := w.Job(name)
+			if delete(j.Annotations, batch.PausedAnnotation); yes {
+				j.Annotations[batch.PausedAnnotation] = time.Now().Format(time.RFC3339Nano)
+			}
+			w.Put(objects.Key(objects.Jobs, j), j)
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		before := grouped("before", "20s", "0", "1", "Queue")
+		before.Annotations[batch.PausedAnnotation] = time.Now().Format(time.RFC3339Nano)
+		before.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+		w.Create(before)
+		time.Sleep(time.Second)
+		if j := w.Job("before"); places(w) != 0 || j.Status.StartTime != nil || batch.State(j) != "Paused" {
+			t.Errorf("%d places, %+v", places(w), j.Status)
+		}
+		w.Create(grouped("a", "20s", "0", "1", "Queue"))
+		time.Sleep(time.Second)
+		w.Create(grouped("waits", "20s", "0", "1", "Queue"))
+		time.Sleep(time.Second)
+		pause("waits", true)
+		pause("before", false)
+		aliveAre(t, w, "a")
+		if _, paused := batch.PausedSince(&w.Job("before").Status); paused {
+			t.Error("it was continued, waits for a place, and says that it is paused")
+		}
+		w.Stop()
+		w.Start()
+		time.Sleep(20 * time.Second)
+		aliveAre(t, w, "before")
+		if j := w.Job("before"); batch.PausedFor(j.Annotations) != 0 {
+			t.Errorf("what was before its start counts as a pause: %v", j.Annotations)
+		}
+		pause("before", true)
+		pause("waits", false)
+		time.Sleep(time.Hour)
+		aliveAre(t, w, "before")
+		pause("before", false)
+		time.Sleep(20 * time.Second)
+		aliveAre(t, w, "waits")
+		time.Sleep(time.Minute)
+		if places(w) != 0 {
+			t.Errorf("%d places are left", places(w))
+		}
+	})
+	play(t, "one that is paused just after it got its place gives it back", func(t *testing.T, w *controltest.World) {
+		a := grouped("a", "10s", "0", "1", "Queue")
+		a.Spec.Suspend = ptr.To(true)
+		w.Create(a)
+		time.Sleep(time.Second)
+		a = w.Job("a")
+		a.Spec.Suspend = ptr.To(false)
+		a.Annotations[batch.PausedAnnotation] = time.Now().Format(time.RFC3339Nano)
+		w.Put(objects.Key(objects.Jobs, a), a)
+		time.Sleep(time.Second)
+		w.Create(grouped("b", "10s", "0", "1", "Queue"))
+		time.Sleep(time.Second)
+		aliveAre(t, w, "b")
+	})
 	play(t, "one that is deleted holds its place until its pods are gone, over a restart", func(t *testing.T, w *controltest.World) {
 		a := grouped("a", "1h", "0", "1", "Queue")
 		a.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox", Lifecycle: &corev1.Lifecycle{
@@ -201,19 +262,80 @@ func TestAGroupOfJobs(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		aliveAre(t, w, "b")
 	})
-	play(t, "all Jobs of a namespace", func(t *testing.T, w *controltest.World) {
-		limit := func(n string) {
-			ns := &corev1.Namespace{}
-			ns.Name = "default"
-			if n != "" {
-				ns.Annotations = map[string]string{core.ConcurrencyLimitAnnotation: n}
+	limit := func(w *controltest.World, n string, more ...string) {
+		ns := &corev1.Namespace{}
+		ns.Name = "default"
+		if n != "" {
+			ns.Annotations = map[string]string{core.ConcurrencyLimitAnnotation: n}
+		}
+		for i := 0; i < len(more); i += 2 {
+			ns.Annotations[more[i]] = more[i+1]
+		}
+		w.Put(store.Key(objects.Namespaces, "", "default"), ns)
+		synctest.Wait()
+		time.Sleep(time.Second)
+	}
+	play(t, "Jobs that run when their namespace gets a limit count", func(t *testing.T, w *controltest.World) {
+		w.Create(plain("a", "30s", "0"))
+		w.Create(plain("b", "30s", "0"))
+		w.Create(plain("c", "2h", "0"))
+		w.Create(grouped("other", "2h", "0", "1", "Queue"))
+		time.Sleep(5 * time.Second)
+		limit(w, "2")
+		w.Create(plain("d", "1h", "0"))
+		w.Create(plain("e", "1h", "0"))
+		time.Sleep(5 * time.Second)
+		aliveAre(t, w, "a", "b", "c", "other")
+		if n := places(w); n != 4 {
+			t.Errorf("%d places", n)
+		}
+		w.Stop()
+		w.Start()
+		time.Sleep(30 * time.Second)
+		aliveAre(t, w, "c", "d", "other")
+		limit(w, "") // and without one none has a place
+		aliveAre(t, w, "c", "d", "e", "other")
+		if n := places(w); n != 1 {
+			t.Errorf("%d places without a limit", n)
+		}
+		limit(w, "1", core.ConcurrencyPolicyAnnotation, "Replace")
+		w.Create(plain("f", "1h", "0"))
+		time.Sleep(time.Minute)
+		aliveAre(t, w, "f", "other")
+	})
+	play(t, "one that runs goes into another group, and out of it", func(t *testing.T, w *controltest.World) {
+		regroup := func(name, group string) {
+			j := w.Job(name)
+			if delete(j.Annotations, core.ConcurrencyGroupAnnotation); group != "" {
+				j.Annotations[core.ConcurrencyGroupAnnotation] = group
+			} else {
+				j.Annotations = nil
 			}
-			w.Put(store.Key(objects.Namespaces, "", "default"), ns)
+			w.Put(objects.Key(objects.Jobs, j), j)
 			synctest.Wait()
 			time.Sleep(time.Second)
 		}
+		w.Create(grouped("a", "1h", "0", "1", "Queue"))
+		time.Sleep(time.Second)
+		w.Create(grouped("b", "1h", "0", "1", "Queue"))
+		x := grouped("x", "1h", "0", "1", "Queue")
+		x.Annotations[core.ConcurrencyGroupAnnotation] = "x"
+		time.Sleep(time.Second)
+		aliveAre(t, w, "a")
+		regroup("a", "x")
+		aliveAre(t, w, "a", "b")
+		w.Create(x)
+		time.Sleep(time.Second)
+		w.Stop()
+		w.Start()
+		time.Sleep(time.Second)
+		aliveAre(t, w, "a", "b")
+		regroup("a", "")
+		aliveAre(t, w, "a", "b", "x")
+	})
+	play(t, "all Jobs of a namespace", func(t *testing.T, w *controltest.World) {
 		w.Create(plain("before", "10s", "0"))
-		limit("1")
+		limit(w, "1")
 		for _, name := range []string{"a", "b", "c"} {
 			w.Create(plain(name, "1h", "0"))
 			time.Sleep(time.Second)
@@ -223,9 +345,9 @@ func TestAGroupOfJobs(t *testing.T) {
 		aliveAre(t, w, "a", "other")
 		w.Stop()
 		w.Start()
-		limit("2")
+		limit(w, "2")
 		aliveAre(t, w, "a", "b", "other")
-		limit("")
+		limit(w, "")
 		aliveAre(t, w, "a", "b", "c", "other")
 	})
 }

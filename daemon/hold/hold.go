@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"iter"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -36,6 +37,8 @@ type Jobs interface {
 	Set(p *loop.Pass, key string, j *batchv1.Job) error
 	// Reconsider lets a Job be decided on that may start now.
 	Reconsider(uid types.UID)
+	// Begun yields the keys of the Jobs of a namespace that have begun and not finished.
+	Begun(namespace string) iter.Seq[string]
 }
 
 // needed is a Job for which others wait.
@@ -70,7 +73,7 @@ func New(jobs Jobs, gate *Gate) *Holds {
 func (h *Holds) Rebuild(s *store.Snapshot, _ time.Time) error { return h.groups.rebuild(s) }
 
 // Fold takes in what clients do to namespaces: the Jobs of one whose group has changed are looked at again, if
-// they wait or have a place.
+// they wait, have a place or have begun without one.
 func (h *Holds) Fold(p *loop.Pass, c loop.Change) error {
 	if c.Resource != objects.Namespaces {
 		return nil
@@ -84,6 +87,9 @@ func (h *Holds) Fold(p *loop.Pass, c loop.Change) error {
 	}
 	if !h.groups.setNamespace(ns) {
 		return nil
+	}
+	for key := range h.jobs.Begun(ns.Name) {
+		h.groups.begun.Add(key)
 	}
 	var of []string
 	for _, m := range h.groups.waits {

@@ -82,6 +82,25 @@ func TestAJobStartsAfterOthers(t *testing.T) {
 			t.Error("it is not recorded")
 		}
 	})
+	play(t, "one that is paused when they have ended begins when it is continued", func(t *testing.T, w *controltest.World) {
+		b := after("b", "a", "1m", "0")
+		b.Annotations[batch.PausedAnnotation] = time.Now().Format(time.RFC3339Nano)
+		w.Create(b)
+		w.Create(plain("a", "30s", "0"))
+		time.Sleep(time.Minute)
+		expect(t, w, "a", "Complete")
+		expect(t, w, "b", "Paused")
+		if j := w.Job("b"); j.Status.StartTime != nil || j.Status.Active > 0 {
+			t.Errorf("it has begun: %+v", j.Status)
+		}
+		w.Stop()
+		w.Start()
+		b = w.Job("b")
+		delete(b.Annotations, batch.PausedAnnotation)
+		w.Put(objects.Key(objects.Jobs, b), b)
+		time.Sleep(time.Second)
+		expect(t, w, "b", "Running")
+	})
 	play(t, "at once, if they have ended", func(t *testing.T, w *controltest.World) {
 		w.Create(plain("a", "1s", "0"))
 		time.Sleep(10 * time.Second)

@@ -96,6 +96,9 @@ func Decide(r *Record, now time.Time, s Settings) Decision {
 	case r.spec.unknownMode:
 		d.Events = append(d.Events, unknownCompletionMode())
 	case r.gated: // nothing of it begins
+		if d.pauseOrContinue(); d.forced {
+			d.Status = append(d.Status, d.next)
+		}
 	case len(r.lists[adopting]) > 0 && !r.deleting:
 		d.adopt()
 	default:
@@ -130,17 +133,23 @@ func (d *decision) decide() {
 	if !r.deleting {
 		d.orphan()
 	}
-	if d.next.StartTime == nil && !r.spec.suspend {
+	d.pauseOrContinue()
+	waits := r.waitsPaused()
+	if d.next.StartTime == nil && !r.spec.suspend && !waits {
 		if r.spec.attempt > 1 && standing(r.status.Conditions, batchv1.JobSuspended) == nil {
 			d.Events = append(d.Events, retried(r.spec.attempt))
 		}
 		d.start()
 	}
-	d.pauseOrContinue()
-	if d.end = d.judge(); d.end != nil {
-		d.stop()
-	} else {
-		d.run()
+	switch {
+	case waits:
+		d.suspendOrResume()
+	default:
+		if d.end = d.judge(); d.end != nil {
+			d.stop()
+		} else {
+			d.run()
+		}
 	}
 	d.endPause()
 	d.writeStatus()

@@ -16,16 +16,28 @@ func (r *Record) Paused() bool {
 	return paused && !r.deleting && !r.Finished()
 }
 
+// PausedFor returns for how long the Job was paused since it started, without the pause that it is in.
+func (r *Record) PausedFor() time.Duration { return r.pausedFor }
+
+// waitsPaused reports whether the Job is paused before it has begun, or begun anew: it does so when it goes on. Until then it has no
+// start time, takes no place in its concurrency group, and does not end.
+func (r *Record) waitsPaused() bool {
+	return r.status.StartTime == nil && r.spec.paused && !r.spec.suspend && !r.deleting && batch.Ending(&r.status) == nil
+}
+
 // pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation, and adds up for how long the Job was paused. A
-// suspended Job is not paused: it has no pods.
+// suspended Job is not paused: it has no pods. Nor is one of which it is decided how it ends: what is left of it is to be stopped.
 func (d *decision) pauseOrContinue() {
 	r, now := d.r, *d.time()
 	since, paused := batch.PausedSince(&d.next)
-	switch wanted := r.spec.paused && !r.spec.suspend && !r.deleting; {
+	ends := batch.Ending(&r.status) != nil
+	switch wanted := r.spec.paused && !r.spec.suspend && !r.deleting && !ends; {
 	case wanted && !paused:
 		setCondition(&d.next.Conditions, batch.JobPaused, corev1.ConditionTrue, "JobPaused", "Job paused", now)
 		d.forced = true
 		d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Paused", "Job paused"})
+	case ends && paused:
+		d.unpause(since, "JobEnded", "Job ended")
 	case !wanted && paused:
 		d.unpause(since, "JobContinued", "Job continued")
 		if !r.spec.paused {
@@ -34,10 +46,12 @@ func (d *decision) pauseOrContinue() {
 	}
 }
 
-// unpause ends a pause.
+// unpause ends a pause. What was before the start does not count.
 func (d *decision) unpause(since time.Time, reason, message string) {
 	setCondition(&d.next.Conditions, batch.JobPaused, corev1.ConditionFalse, reason, message, *d.time())
-	d.pausedFor += max(0, d.time().Sub(since))
+	if d.next.StartTime != nil {
+		d.pausedFor += max(0, d.time().Sub(since))
+	}
 	d.forced = true
 }
 

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -63,6 +64,99 @@ func TestAPausedJobCreatesNothing(t *testing.T) {
 	w.pause(false)
 	if len(w.created) != 4 {
 		t.Errorf("%d pods after it has gone on", len(w.created))
+	}
+}
+
+// A Job that is paused before it has begun does not begin, and does not end either.
+func TestPausedBeforeTheStart(t *testing.T) {
+	for name, begin := range map[string]func(w *world){
+		"created so": func(*world) {},
+		"suspended before": func(w *world) {
+			w.edit(func(j *batchv1.Job) { delete(j.Annotations, batch.PausedAnnotation) })
+			w.settle()
+			suspend(w, true)
+			w.pause(true)
+			suspend(w, false)
+		},
+	} {
+		for _, completions := range []int32{0, 1} {
+			t.Run(fmt.Sprint(name, completions), func(t *testing.T) {
+				job := newJob(func(s *batchv1.JobSpec) { s.Completions, s.ActiveDeadlineSeconds = &completions, ptr.To[int64](60) })
+				job.Annotations = map[string]string{batch.PausedAnnotation: someTime.Format(time.RFC3339)}
+				if name != "created so" { // or nothing would be left to be suspended
+					job.Spec.Completions = ptr.To[int32](1)
+				}
+				w := newWorld(someTime, job)
+				w.settle()
+				begin(w)
+				w.pass(time.Hour)
+				if s := &w.job.Status; s.StartTime != nil || batch.End(s) != nil || len(w.names()) > 0 || !w.record.Paused() {
+					t.Fatalf("it has begun: %s", describe(s))
+				}
+				w.pause(false)
+				if s := &w.job.Status; !s.StartTime.Equal(&metav1.Time{Time: w.now.Truncate(time.Second)}) || batch.PausedFor(w.job.Annotations) != 0 ||
+					len(w.names()) != int(*job.Spec.Completions) {
+					t.Errorf("it does not begin: %s, paused for %s", describe(s), batch.PausedFor(w.job.Annotations))
+				}
+			})
+		}
+	}
+}
+
+// What waits for something else before its start says truly whether it is paused, too.
+func TestPausedBehindAGate(t *testing.T) {
+	w := newWorld(someTime, newJob(nil))
+	w.record.Hold(true)
+	for _, pause := range []bool{true, false} {
+		w.pause(pause)
+		w.pass(time.Minute)
+		if s := &w.job.Status; w.record.Paused() != pause || s.StartTime != nil || len(w.created) > 0 {
+			t.Errorf("%v: %s", pause, describe(s))
+		}
+	}
+	w.record.Hold(false)
+	w.settle()
+	if len(w.created) != 1 || batch.PausedFor(w.job.Annotations) != 0 {
+		t.Errorf("%d pods, paused for %s", len(w.created), batch.PausedFor(w.job.Annotations))
+	}
+}
+
+// A Job of which it is decided how it ends is not paused, however long its last pods take: it is neither said to be, nor again and again.
+func TestWhatEndsIsNotPaused(t *testing.T) {
+	for name, target := range map[string]batchv1.JobConditionType{"fails": batchv1.JobFailureTarget, "completes": batchv1.JobSuccessCriteriaMet} {
+		for _, before := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", paused before that: ", before), func(t *testing.T) {
+				w := begin(nil)
+				end := func() {
+					w.edit(func(j *batchv1.Job) {
+						j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: target, Status: "True", Reason: "Replaced"})
+					})
+					w.settle()
+				}
+				if before {
+					w.pause(true)
+					end()
+				} else {
+					end()
+					w.pause(true)
+				}
+				n := len(w.revisions)
+				for range 5 {
+					w.pass(time.Minute)
+					w.edit(func(*batchv1.Job) {})
+					w.settle()
+				}
+				paused := 0
+				for _, reason := range w.reasons() {
+					if reason == "Paused" {
+						paused++
+					}
+				}
+				if w.record.Paused() || len(w.revisions) != n || before != (paused == 1) || len(w.removed) != 1 {
+					t.Errorf("%s; %d more revisions, events %v, removed %v", w.conditions(), len(w.revisions)-n, w.reasons(), w.removed)
+				}
+			})
+		}
 	}
 }
 

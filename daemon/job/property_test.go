@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // run is a Job that is being played with, and what must hold for it.
@@ -138,6 +140,16 @@ func (r *run) actions() map[string]func(*rapid.T) {
 		},
 		"suspend or resume": func(t *rapid.T) {
 			edit(t, func(s *batchv1.JobSpec) { s.Suspend = ptr.To(!*s.Suspend) })
+		},
+		"pause or continue": func(t *rapid.T) {
+			r.edit(func(j *batchv1.Job) {
+				if batch.Paused(j.Annotations) {
+					delete(j.Annotations, batch.PausedAnnotation)
+				} else {
+					metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedAnnotation, r.now.Format(time.RFC3339))
+				}
+			})
+			then(t)
 		},
 		"change parallelism": func(t *rapid.T) {
 			edit(t, func(s *batchv1.JobSpec) { s.Parallelism = ptr.To(rapid.Int32Range(0, 6).Draw(t, "parallelism")) })
@@ -342,6 +354,9 @@ func (r *run) checkSettled(t *rapid.T, wake time.Time) {
 			t.Fatalf("%s is over and has not been counted", name)
 		}
 	}
+	if r.record.Paused() { // none is created, and none that is too many has to go
+		return
+	}
 	limit := *spec.Parallelism
 	if *spec.Suspend {
 		limit = 0
@@ -398,6 +413,7 @@ func TestAJobWhosePodsSucceedCompletes(t *testing.T) {
 		t.Repeat(actions)
 		r.edit(func(j *batchv1.Job) {
 			j.Spec.Suspend = ptr.To(false)
+			delete(j.Annotations, batch.PausedAnnotation)
 			j.Spec.ActiveDeadlineSeconds = nil
 			j.Spec.BackoffLimit = ptr.To[int32](1 << 30)
 			j.Spec.Parallelism = ptr.To[int32](50)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -325,6 +326,21 @@ func (r *Record) RetryCreation() { r.refusals = 0 }
 func (r *Record) accepted() {
 	if r.slow > 0 {
 		r.refusals, r.slow = 0, r.slow+1
+	}
+}
+
+// Begun reports whether the Job has a start time, and has not finished.
+func (r *Record) Begun() bool { return r.status.StartTime != nil && !r.Finished() }
+
+// Pods yields the UIDs of the pods that count, or have to be released, in no order. Only those that have ended, and were counted, are
+// missing.
+func (r *Record) Pods() iter.Seq[types.UID] {
+	return func(yield func(types.UID) bool) {
+		for p := range r.pods.all() {
+			if !yield(p.uid) {
+				return
+			}
+		}
 	}
 }
 

@@ -117,7 +117,7 @@ func TestAGangDoesNotWaitForPodsThatWillNotCome(t *testing.T) {
 		actions[""] = func(t *rapid.T) {
 			check(t)
 			d := Decide(r.record, r.now, r.settings)
-			if !idle(d) || !d.Wake.IsZero() || *r.job.Spec.Suspend || r.record.Finished() || d.Status != nil {
+			if !idle(d) || !d.Wake.IsZero() || *r.job.Spec.Suspend || r.record.Paused() || r.record.Finished() || d.Status != nil {
 				return
 			}
 			for _, c := range r.job.Status.Conditions {

@@ -17,12 +17,14 @@ func (d *decision) suspendOrResume() {
 			d.Events = append(d.Events, event)
 		}
 		if d.next.StartTime != nil {
-			d.next.StartTime, d.forced = nil, true
+			d.next.StartTime, d.pausedFor, d.forced = nil, 0, true
 		}
 		return
 	}
 	if setCondition(&d.next.Conditions, batchv1.JobSuspended, corev1.ConditionFalse, "JobResumed", "Job resumed", now) {
-		d.start()
+		if !d.r.waitsPaused() {
+			d.start()
+		}
 		d.Events = append(d.Events, resumed())
 	}
 }

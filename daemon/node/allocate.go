@@ -69,12 +69,11 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 	n.drop(b.Pod)
 	delete(n.bound, uid) // what it asks of others may be known anew, and others are then looked at
 	n.take(now)
-	n.charge(now, 1, false)
-	n.charge(b.Pod, -1, false)
 	b.Pod, n.bound[uid] = now, b
 	n.used.add(b.Pod, 1)
 	n.freeze(b, frozen)
 	n.end(b, ending)
+	n.recharge(b, false)
 	n.unblock()
 	return "", ""
 }

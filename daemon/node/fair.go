@@ -172,21 +172,41 @@ func (n *Node) usedAt(a *account, at int64) (float64, int64) {
 
 func (n *Node) settle(a *account) { a.used, a.at = n.usedNow(a) }
 
-// charge takes in that a pod of an account begins or ends to use the node: at the time of the last At, or at that of the next one, since
-// what is told in between happens then. What is found running before the first has run since the time of SetAccount.
-func (n *Node) charge(p *Pod, times float64, later bool) {
-	if n.Fair == nil {
-		return
+// begin takes in that a pod of an account begins to use the node.
+func (n *Node) begin(b *bound, later bool) {
+	if n.Fair != nil {
+		n.account(b.Account).pods++
+		n.charge(b, n.part(b), later && n.clock != 0)
 	}
-	a := n.account(p.Account)
-	a.pods += int(times)
+}
+
+// finish takes in that it does so no longer. What has ended by the first At has run until then.
+func (n *Node) finish(b *bound) {
+	if n.Fair != nil {
+		n.account(b.Account).pods--
+		n.charge(b, 0, true)
+	}
+}
+
+// recharge takes in that it has more or less than before.
+func (n *Node) recharge(b *bound, later bool) {
+	if n.Fair != nil {
+		n.charge(b, n.part(b), later && n.clock != 0)
+	}
+}
+
+// charge takes in which part of the node a pod has: from the time of the last At on, or from that of the next one, since what is told in
+// between happens then. What is found running before the first has run since the time of SetAccount.
+func (n *Node) charge(b *bound, part float64, later bool) {
+	a, more := n.account(b.Account), part-b.part
+	b.part = part
 	n.spoil(a)
-	if later && (n.clock != 0 || times < 0) { // what has ended by the first At has run until then
-		a.later += times * n.part(p)
+	if later {
+		a.later += more
 		n.late = append(n.late, a)
 		return
 	}
-	n.accelerate(a, times*n.part(p))
+	n.accelerate(a, more)
 	n.rank(a)
 }
 
@@ -213,10 +233,10 @@ func (n *Node) setClock(now time.Time) {
 	n.rankAll()
 }
 
-// part returns which part of the node a pod has: the largest of those of each resource that it requests, and of the number of pods.
-func (n *Node) part(p *Pod) float64 {
+// part returns which part of the node a pod has: the largest of those of each resource that it keeps, and of the number of pods.
+func (n *Node) part(b *bound) float64 {
 	part := 1 / float64(max(1, n.MaxPods))
-	for name, amount := range p.shape.ask {
+	for name, amount := range b.keeps().ask {
 		if has := n.Allocatable[name]; has > 0 {
 			part = max(part, min(1, float64(amount)/float64(has)))
 		}

@@ -83,11 +83,14 @@ type Node struct {
 // bound is a pod that is bound to the node.
 type bound struct {
 	*Pod
-	started uint32 // Unix time in seconds; 0: not yet
-	ending  bool
-	frozen  bool  // see Freeze
-	paused  bool  // it has been frozen
-	ends    int64 // Unix time at which its deadline has ended it; 0: there is none
+	started   uint32 // Unix time in seconds; 0: not yet
+	pausedFor uint32 // seconds, see Pause
+	later     uint32 // seconds, see Pause
+	ending    bool
+	frozen    bool    // see Freeze
+	stands    bool    // see Pause
+	part      float64 // of the node, for which its account is charged (Node.Fair)
+	ends      int64   // Unix time at which its deadline has ended it; 0: there is none
 }
 
 // startedAt returns when the pod has started, the zero time if it has not.
@@ -180,9 +183,9 @@ func (n *Node) Bound(p *Pod, started time.Time, ending bool) {
 func (n *Node) expect(b *bound) {
 	ends := int64(0)
 	switch {
-	case b.limit == 0, b.paused: // its deadline comes later than its start says
+	case b.limit == 0, b.stands: // nobody knows when it goes on, and has its deadline
 	case b.started != 0:
-		ends = int64(b.started) + b.limit.seconds()
+		ends = int64(b.started) + b.limit.seconds() + int64(b.later)
 	case b.ends == 0 && n.now != 0:
 		ends = n.now + b.limit.seconds()
 	default:
@@ -196,7 +199,7 @@ func (n *Node) expect(b *bound) {
 func (n *Node) occupy(b *bound, later bool) {
 	n.bound[b.UID] = b
 	n.used.add(b.Pod, 1)
-	n.charge(b.Pod, 1, later)
+	n.begin(b, later)
 	n.expect(b)
 	n.kept.known = false
 	if len(b.shape.matches) > 0 {
@@ -222,10 +225,10 @@ func (n *Node) end(b *bound, ending bool) {
 func (n *Node) Gone(uid types.UID) {
 	n.forgetExpected(uid)
 	if b, ok := n.bound[uid]; ok {
+		n.finish(b)
 		n.end(b, false)
 		n.freeze(b, false)
 		n.used.add(b.Pod, -1)
-		n.charge(b.Pod, -1, true)
 		delete(n.bound, uid)
 		if g := n.groupOf(b.Pod); g != nil {
 			g.bound--

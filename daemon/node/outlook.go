@@ -25,6 +25,9 @@ type Outlined struct {
 	Requests Resources
 	// Started is when it has started, Ends when it has ended at the latest; zero for not yet, and for never.
 	Started, Ends time.Time
+	// Frozen says that it stands still until somebody lets it go on, and PausedFor is for how long it did so since its start, before that.
+	Frozen    bool
+	PausedFor time.Duration
 	// Limit is how long it may run, 0 for ever.
 	Limit time.Duration
 }
@@ -33,7 +36,10 @@ type Outlined struct {
 func (n *Node) Outlook(most int) Outlook {
 	o := Outlook{MaxPods: n.MaxPods, Allocatable: n.Allocatable}
 	for _, b := range n.bound {
-		p := Outlined{UID: b.UID, Pods: 1, Requests: b.shape.ask, Started: b.startedAt(), Limit: b.limit.duration()}
+		p := Outlined{
+			UID: b.UID, Pods: 1, Requests: b.keeps().ask, Started: b.startedAt(), Limit: b.limit.duration(),
+			Frozen: b.frozen, PausedFor: time.Duration(b.pausedFor) * time.Second,
+		}
 		if b.ends != 0 {
 			p.Ends = time.Unix(b.ends, 0)
 		}

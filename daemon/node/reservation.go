@@ -157,7 +157,7 @@ func (n *Node) demand(l *line) (needs tally, ok bool) {
 	n.steps += len(n.bound) + len(pods)
 	for _, b := range n.bound {
 		if n.lasts(b) {
-			stays.add(b.Pod, 1)
+			stays.addBound(b, 1)
 		}
 	}
 	for _, w := range pods {

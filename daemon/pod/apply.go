@@ -56,6 +56,9 @@ func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time
 		f.signal()
 		f.derive()
 	}
+	if !podspec.Ended(pod) {
+		f.beginPause()
+	}
 	if isResized(pod) {
 		f.finishResize()
 	}
@@ -465,7 +468,7 @@ func (f *folder) derive() {
 		pod.Status.Phase = next
 		f.changed = true
 	}
-	if podspec.Ended(pod) && IsPaused(pod) { // a process that is frozen may be killed
+	if podspec.Ended(pod) && MayBePaused(pod) { // a process that is frozen may be killed
 		f.goOn("PodEnds")
 	}
 	if pod.Status.ObservedGeneration != pod.Generation {

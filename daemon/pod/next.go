@@ -52,7 +52,7 @@ func next(p *planner) (actions []Action, wake time.Time) {
 	if at, ok := deadline(pod); ok {
 		p.at(at)
 	}
-	if p.pause() {
+	if !p.doubt && p.pause() { // what was launched before the pause may have been under way
 		return p.actions, p.wake
 	}
 	if again {

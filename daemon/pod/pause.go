@@ -29,6 +29,37 @@ func IsPaused(pod *corev1.Pod) bool {
 	return paused
 }
 
+// Reasons of the condition PodPaused while nobody knows whether containers are frozen.
+const (
+	reasonPausing     = "Pausing"     // they are about to be
+	reasonFailedPause = "FailedPause" // not all of them could be
+)
+
+// MayBePaused reports whether containers of a pod are frozen, or may be. That they are to be is stored before it is done, so that they
+// are let go on, if they should, by whoever comes after a crash.
+func MayBePaused(pod *corev1.Pod) bool {
+	c := conditions.Find(pod.Status.Conditions, core.PodPaused)
+	return c != nil && (c.Status == corev1.ConditionTrue || c.Reason == reasonPausing || c.Reason == reasonFailedPause)
+}
+
+// beginPause notes that the containers are about to be frozen.
+func (f *folder) beginPause() {
+	if f.issued.pause && !MayBePaused(f.pod) {
+		f.condition(pausingCondition)
+	}
+}
+
+var pausingCondition = corev1.PodCondition{
+	Type: core.PodPaused, Status: corev1.ConditionFalse, Reason: reasonPausing, Message: "the containers are about to be frozen, since the Job is paused",
+}
+
+// ToBePaused makes a pod look, to Recover, as it will once it is decided on, since its Job is paused: nothing will be launched for it.
+func ToBePaused(pod *corev1.Pod) {
+	if !MayBePaused(pod) {
+		conditions.Set(&pod.Status.Conditions, pausingCondition)
+	}
+}
+
 // pausing returns what was asked, to be changed.
 func (i *Issued) pausing() *pausing {
 	open := i.change()
@@ -53,7 +84,7 @@ func (p *planner) pause() (paused bool) {
 	switch {
 	case p.issued.pause:
 		wanted = Pause
-	case asked.asked == "" && !IsPaused(p.pod):
+	case asked.asked == "" && !MayBePaused(p.pod):
 		return false
 	}
 	again := asked.failed.Add(pauseAgain)
@@ -83,7 +114,7 @@ func (f *folder) paused(o Observation) {
 		asked.failed = o.At
 		f.warnOnce(Observation{Reason: "Failed" + string(wanted), Message: o.Message})
 		if wanted == Pause && !IsPaused(f.pod) {
-			c.Status, c.Reason, c.Message = corev1.ConditionFalse, "FailedPause", o.Message
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reasonFailedPause, o.Message
 			f.condition(c)
 		}
 	case wanted == Pause:

@@ -94,6 +94,35 @@ func TestAFailedPauseIsReportedAndTriedAgain(t *testing.T) {
 	}
 }
 
+// A daemon that was killed after it has frozen containers, and before it knew that, is followed by one that lets them go on, if the Job
+// goes on by then.
+func TestWhatACrashHasLeftFrozenGoesOn(t *testing.T) {
+	for name, seen := range map[string][]Observation{
+		"before it was frozen": nil, "while not all of it was": {{What: Paused, Message: "a process hangs"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, newPod(corev1.RestartPolicyNever, "c"))
+			l.turn()
+			l.turn(l.started("c", 0))
+			l.issued.Pause(true)
+			l.want(l.turn(), "Pause")
+			l.turn(seen...)
+			if IsPaused(l.pod) || !MayBePaused(l.pod) {
+				t.Fatalf("nobody knows that it may be frozen: %+v", l.pod.Status.Conditions)
+			}
+			l.issued = Issued{}
+			l.want(l.turn(), "Continue")
+			l.want(l.turn(Observation{What: Continued, OK: true}))
+			l.issued = Issued{}
+			l.want(l.turn())
+			l.pausedFor(0)
+			if MayBePaused(l.pod) {
+				t.Errorf("it may still be frozen: %+v", l.pod.Status.Conditions)
+			}
+		})
+	}
+}
+
 // Nothing is started for a pod that is paused, and whatever ends it ends the pause.
 func TestAPausedPodStartsNothingAndCanEnd(t *testing.T) {
 	l := newLife(t, newPod(corev1.RestartPolicyOnFailure, "c"))

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime"
 )
@@ -31,6 +33,11 @@ type world struct {
 	started map[string]int             // how often a container with that id was started
 	lost    bool
 	deleted bool
+
+	paused   bool            // so is the Job
+	frozen   map[string]bool // by id
+	freezing bool            // the worker knows that it has frozen something; so does nobody after a crash
+	ending   bool            // the worker has been told that the pod ends
 }
 
 func (w *world) id(container string, attempt int) string {
@@ -42,6 +49,7 @@ func (w *world) loop(n int) {
 	batch := w.seen[:n]
 	w.seen = slices.Clone(w.seen[n:])
 	before := w.pod.DeepCopy()
+	w.issued.Pause(w.paused)
 	Apply(w.pod, &w.issued, batch, w.now)
 	w.check(before)
 	actions, wake := Next(w.pod, &w.issued, w.now)
@@ -50,6 +58,9 @@ func (w *world) loop(n int) {
 	}
 	w.issued.Record(actions, w.now)
 	w.actions, w.wake = append(w.actions, actions...), wake
+	for _, a := range actions {
+		w.ending = w.ending || a.Ends
+	}
 }
 
 // check checks that what must never happen has not.
@@ -104,6 +115,22 @@ func (w *world) work(a Action) {
 			delete(w.held, id)
 		}
 		about.What = TornDown
+	case Pause, Continue:
+		w.freezing = a.Kind == Pause
+		if a.Kind == Pause && w.ending {
+			return
+		}
+		about.What, about.OK = map[Kind]What{Pause: Paused, Continue: Continued}[a.Kind], true
+		for id, s := range w.held {
+			if s.State != runtime.Running {
+				continue
+			}
+			if rapid.IntRange(0, 9).Draw(w.t, "hangs") == 0 {
+				about.OK, about.Message = false, "a process hangs"
+			} else {
+				w.frozen[id] = a.Kind == Pause
+			}
+		}
 	case Stop:
 		// The worker would cancel a launch that it still has.
 		for i, other := range w.actions {
@@ -114,8 +141,11 @@ func (w *world) work(a Action) {
 				return
 			}
 		}
+		if w.freezing || conditions.Find(w.pod.Status.Conditions, core.PodPaused) != nil {
+			delete(w.frozen, id)
+		}
 		if s, ok := w.held[id]; ok && s.State == runtime.Running {
-			if a.Signal == syscall.SIGKILL || rapid.Bool().Draw(w.t, "obeys") {
+			if a.Signal == syscall.SIGKILL || !w.frozen[id] && rapid.Bool().Draw(w.t, "obeys") {
 				w.end(s, 128+int(a.Signal))
 			}
 		}
@@ -170,6 +200,7 @@ func (w *world) end(s *runtime.Status, code int) {
 // restart kills the daemon: what was under way is gone, and the runtime is asked for the state of its containers.
 func (w *world) restart(rebooted bool) {
 	w.actions, w.seen, w.issued = nil, nil, Issued{}
+	w.freezing, w.ending = false, false
 	if rebooted {
 		w.lost = true
 		for id, s := range w.held {
@@ -186,7 +217,11 @@ func (w *world) restart(rebooted bool) {
 			list = append(list, *s)
 		}
 		slices.SortFunc(list, func(a, b runtime.Status) int { return a.StartedAt.Compare(b.StartedAt) })
-		w.seen = Recover(w.pod, list, rebooted, w.now)
+		as := w.pod.DeepCopy()
+		if w.paused {
+			ToBePaused(as)
+		}
+		w.seen = Recover(as, list, rebooted, w.now)
 	}
 	w.loop(len(w.seen))
 }
@@ -213,7 +248,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 // TestAnythingMayHappen lets everything happen in any order, and then lets the pod end.
 func TestAnythingMayHappen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, pod: drawPod(t), now: epoch, held: map[string]*runtime.Status{}, started: map[string]int{}}
+		w := &world{t: t, pod: drawPod(t), now: epoch, held: map[string]*runtime.Status{}, started: map[string]int{}, frozen: map[string]bool{}}
 		w.loop(0)
 		steps := map[string]func(*rapid.T){
 			"loop": func(t *rapid.T) { w.loop(rapid.IntRange(0, len(w.seen)).Draw(t, "batch")) },
@@ -245,7 +280,9 @@ func TestAnythingMayHappen(t *testing.T) {
 					w.now = w.wake
 				}
 			},
-			"restart": func(t *rapid.T) { w.restart(false) },
+			"pause":    func(*rapid.T) { w.paused = true },
+			"continue": func(*rapid.T) { w.paused = false },
+			"restart":  func(t *rapid.T) { w.restart(false) },
 			"reboot": func(t *rapid.T) {
 				if rapid.IntRange(0, 5).Draw(t, "really") == 0 {
 					w.restart(true)
@@ -286,7 +323,7 @@ func TestAnythingMayHappen(t *testing.T) {
 func (w *world) running(t *rapid.T) *runtime.Status {
 	var ids []string
 	for id, s := range w.held {
-		if s.State == runtime.Running {
+		if s.State == runtime.Running && !w.frozen[id] {
 			ids = append(ids, id)
 		}
 	}
@@ -297,15 +334,16 @@ func (w *world) running(t *rapid.T) *runtime.Status {
 	return w.held[rapid.SampledFrom(ids).Draw(t, "which")]
 }
 
-// finish lets every container exit with 0 and carries out every action: then the pod must end.
+// finish continues the Job, lets every container exit with 0 that is not frozen, and carries out every action: then the pod must end.
 func (w *world) finish() {
+	w.paused = false
 	for turn := 0; !Done(w.pod); turn++ {
 		if turn > 1000 {
 			w.t.Fatalf("does not come to its end: %s\nactions %v, observations %v, wake %s, now %s", states(w.pod), w.actions, w.seen, w.wake, w.now)
 		}
 		for _, id := range slices.Sorted(maps.Keys(w.held)) {
 			s := w.held[id]
-			if s.State != runtime.Running {
+			if s.State != runtime.Running || w.frozen[id] {
 				continue
 			}
 			if c := find(w.pod, s.Name); c.sidecar() && isFalse(c.status.Started) {

@@ -41,7 +41,7 @@ func (c container) newest() Attempt {
 // and returns what has happened in between.
 //
 // A start that is not on record is not reported: Next asks for it again, and the runtime finds the container. A pod
-// that is to end is not asked to start anything, so its containers are reported as they are. With rebooted, launches
+// that is to end, or is paused, is not asked to start anything, so its containers are reported as they are. With rebooted, launches
 // that were due and are not held are Lost: nobody can know whether they had happened.
 func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Time) []Observation {
 	var seen []Observation
@@ -58,14 +58,14 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 		}
 		return runtime.Status{}, false
 	}
-	ending := isEnding(pod, now)
+	idle := isEnding(pod, now) || MayBePaused(pod)
 	for _, a := range Newest(pod) {
 		s, ok := find(a.Container.Name, a.Number)
 		o := Observation{What: Lost, Container: a.Container.Name, Attempt: a.Number, Status: s}
 		switch {
 		case !ok && a.Running:
 			see(o)
-		case !ok || !a.Running && !ending:
+		case !ok || !a.Running && !idle:
 		case s.State == runtime.Running && !a.Running:
 			o.What = Started
 			see(o)

@@ -88,7 +88,7 @@ func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, no
 		if held[i].State == runtime.Running {
 			p.follow(obj, a.Container, a.Number)
 		}
-		if a.Running && held[i].State == runtime.Running && !pod.IsPaused(obj) {
+		if a.Running && held[i].State == runtime.Running && !pod.MayBePaused(obj) {
 			p.watchAgain(obj, a, held[i])
 		}
 	}

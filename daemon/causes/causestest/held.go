@@ -42,6 +42,10 @@ func heldJobs() map[string]Case {
 	add("after one that is not there", Case{Reason: "there is no Job a yet", Help: "resume jobs/j", Start: CannotAlone}, "a", hold.Outcome{})
 	add("after one that had ended before", Case{Reason: "there is no Job a yet", Help: "does not count", Start: CannotAlone},
 		"a", hold.Outcome{Result: "Complete", Ended: Now.Add(-time.Minute)})
+	both := Case{Reason: "Job a has to complete first", Help: "continue jobs/j", Start: Waits}
+	both.Job, both.World = after("a", hold.Outcome{Exists: true, State: batch.StateRunning})
+	both.Job.Annotations[batch.PausedAnnotation] = "2023-11-14T22:00:00Z"
+	all["after one that runs, and paused"] = both
 	all["no place in its group"] = Case{
 		Job:    newJob(func(j *batchv1.Job) { j.Status.StartTime = nil }),
 		World:  causes.World{Standing: &job.Standing{}, Group: &hold.Wait{Group: "db", Limit: 1, Holders: []string{"a"}, Ahead: 2}},

@@ -64,6 +64,18 @@ func jobs() map[string]Case {
 		"suspended": {
 			Job: newJob(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }), Reason: "suspended", Help: "resume jobs/j", Start: CannotAlone,
 		},
+		"suspended and paused": {
+			Job: newJob(func(j *batchv1.Job) {
+				j.Spec.Suspend, j.Annotations = ptr.To(true), map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
+			}),
+			Reason: "suspended", Help: "continue jobs/j", Start: CannotAlone,
+		},
+		"paused before it began": {
+			Job: newJob(func(j *batchv1.Job) {
+				j.Status.StartTime, j.Annotations = nil, map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
+			}),
+			Reason: "paused", Help: "continue jobs/j", Start: CannotAlone,
+		},
 		"managed elsewhere": {
 			Job:    newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/other") }),
 			Reason: "managed by example.com/other, not here", Start: CannotAlone,

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
+)
+
+func TestWhichJobsCanBePaused(t *testing.T) {
+	condition := func(c batchv1.JobConditionType) func(*batchv1.Job) {
+		return func(j *batchv1.Job) {
+			j.Status.Conditions = []batchv1.JobCondition{{Type: c, Status: "True", Reason: "Because"}}
+		}
+	}
+	suspended := func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }
+	for name, c := range map[string]struct {
+		job           func(*batchv1.Job)
+		pause, goesOn string // why not; empty: it can be
+	}{
+		"it runs":          {func(j *batchv1.Job) { j.Status.Active = 1 }, "", ""},
+		"it has not begun": {func(*batchv1.Job) {}, "", ""},
+		"it is complete":   {condition(batchv1.JobComplete), "has finished (Complete)", "has finished (Complete)"},
+		"it is about to fail": {
+			condition(batchv1.JobFailureTarget), "about to end (FailureTarget: Because)", "",
+		},
+		"it is deleted":   {func(j *batchv1.Job) { j.DeletionTimestamp = ptr.To(metav1.Now()) }, "is being deleted", ""},
+		"it is suspended": {suspended, "is suspended", ""},
+		"it waits for others": {
+			func(j *batchv1.Job) {
+				suspended(j)
+				j.Annotations = map[string]string{batch.AfterAnnotation: "prep"}
+			}, "", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}
+			c.job(j)
+			for pause, want := range map[bool]string{true: c.pause, false: c.goesOn} {
+				err := unpausable(j, pause)
+				if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+					t.Errorf("pause %v: %v, want %q", pause, err, want)
+				}
+			}
+		})
+	}
+}
