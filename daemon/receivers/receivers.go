@@ -101,7 +101,7 @@ func newSender(r *notify.Receiver, host string) sender {
 	case r.Command != nil:
 		return &command{r.Command, host}
 	}
-	return &healthcheck{r.Healthcheck, newClient()}
+	return &healthcheck{r, newClient()}
 }
 
 // Register adds the metrics to a registry until unregister is called.

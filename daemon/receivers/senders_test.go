@@ -82,7 +82,7 @@ func TestHealthcheck(t *testing.T) {
 	var got []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = append(got, r.Method+" "+r.URL.Path) }))
 	defer server.Close()
-	h := newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URL: server.URL + "/k/{namespace}-{name}"}}, "box")
+	h := newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URL: server.URL + "/k/{namespace}_{name}"}}, "box")
 	start, success, trial := notice(), notice(), notify.NewTest("watch", time.Now())
 	start.Kind, start.Result = notices.Started, ""
 	success.Kind, success.Result = notices.Recovered, "Complete"
@@ -91,8 +91,16 @@ func TestHealthcheck(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if s := strings.Join(got, ", "); !strings.HasPrefix(s, "POST /k/team-train/start, POST /k/team-train/fail, POST /k/team-train, HEAD /k/") {
+	if s := strings.Join(got, ", "); !strings.HasPrefix(s, "POST /k/team_train/start, POST /k/team_train/fail, POST /k/team_train, HEAD /k/") {
 		t.Errorf("%s", s)
+	}
+}
+
+// What a file has is checked when it is read.
+func TestAddressesInFiles(t *testing.T) {
+	h := newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URLFile: write(t, "url", "http://127.0.0.1:1/{namespace}-{name}\n", 0o600)}}, "box")
+	if err := h.send(t.Context(), notice()); err == nil || !strings.Contains(err.Error(), "is ambiguous") {
+		t.Errorf("%v", err)
 	}
 }
 
