@@ -303,10 +303,8 @@ func (a *Applier) ranSince(r Ref, known Record) (ran bool, err error) {
 		return false, nil
 	}
 	err = a.Store.View(func(s *store.Snapshot) error {
-		jobs, _, err := history.Read(s, wire.Query{Namespace: r.Namespace, Name: r.Name, Limit: 1})
-		for _, j := range jobs {
-			ran = ran || j.UID != known.UID && j.Created.Unix() >= known.At.Unix()
-		}
+		jobs, _, err := history.Read(s, wire.Query{Namespace: r.Namespace, Name: r.Name, Since: known.At.Truncate(time.Second)})
+		ran = slices.ContainsFunc(jobs, func(j wire.Job) bool { return isRunOf(known, &j) })
 		return err
 	})
 	return ran, err
