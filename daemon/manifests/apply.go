@@ -206,9 +206,17 @@ func (a *Applier) do(ctx context.Context, o *Object, known Record, live Live, wh
 		if live.Deleting {
 			return errGoing
 		}
+		if err := a.try(ctx, o); err != nil {
+			return err
+		}
 		return errors.New("it has changed in a way that a running one cannot: it is replaced once nothing of it runs")
 	case Refuse:
 		return fmt.Errorf("it exists already and was not applied from here: remove it, or hand it over by the label %s=%s", PartOf, SetID)
+	}
+	if what == Replace { // what is there stays as long as nothing could take its place
+		if err := a.try(ctx, o); err != nil {
+			return err
+		}
 	}
 	begun := done
 	begun.Hash, begun.At = known.Hash, time.Now()
@@ -259,6 +267,18 @@ func (a *Applier) apply(ctx context.Context, o *Object) (types.UID, error) {
 		return "", err
 	}
 	return u.GetUID(), nil
+}
+
+// try returns why an object could not be created in the place of one that is there. The API looks at all of it before it sees that the
+// name is taken.
+func (a *Applier) try(ctx context.Context, o *Object) error {
+	_, err := a.resource(o.Resource, o.Namespace).Create(ctx, o.Body.DeepCopy(), metav1.CreateOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldManager: Manager, FieldValidation: metav1.FieldValidationStrict,
+	})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // live returns what there is of an object.
