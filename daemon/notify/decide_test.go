@@ -82,7 +82,7 @@ func TestDecide(t *testing.T) {
 		},
 	}
 	for _, c := range cases {
-		said, then := Decide(c.was, c.job, c.memory, notices.DefaultAfter, begin.Add(c.now))
+		said, then := Decide(c.was, c.job, "", c.memory, notices.DefaultAfter, begin.Add(c.now))
 		var kinds []string
 		for _, n := range said {
 			kinds = append(kinds, string(n.Kind))
@@ -111,7 +111,7 @@ func TestNoticesOfAnyJob(t *testing.T) {
 					}
 				}
 				var said []Notice
-				said, m = Decide(was, j, m, time.Minute, begin.Add(time.Duration(step)*time.Second))
+				said, m = Decide(was, j, "", m, time.Minute, begin.Add(time.Duration(step)*time.Second))
 				was = was.Then(j)
 				for _, n := range said {
 					ids = append(ids, n.ID)
