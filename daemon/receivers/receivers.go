@@ -61,9 +61,9 @@ type Deliveries struct {
 // former is the queue of what waits for receivers that are in the settings no more.
 const former = ""
 
-// sender delivers one notice.
+// sender delivers one notice. The error may be partly.
 type sender interface {
-	send(ctx context.Context, n *notify.Notice) error
+	send(ctx context.Context, n *notify.Pending) error
 }
 
 // queue is what waits for a receiver.
@@ -179,7 +179,7 @@ func (d *Deliveries) show(o store.Object, gone bool) {
 		d.Logger.Error("a notice cannot be read, and waits", "notice", o.Key, "error", err)
 		return
 	}
-	w := notify.Waiting{Key: o.Key, Name: p.Name(), Next: p.Next}
+	w := notify.Waiting{Key: o.Key, Name: p.Name(), Next: p.Next, Partly: len(p.Over) > 0}
 	if q == d.queues[former] {
 		w.Next = time.Time{}
 	}
@@ -243,10 +243,10 @@ func (d *Deliveries) deliver(ctx context.Context, key string) error {
 		}
 	}
 	crash.At("notice.sending")
-	failed := d.senders[name].send(ctx, &p.Notice)
+	failed := d.senders[name].send(ctx, p)
 	crash.At("notice.sent")
 	if failed != nil && context.Cause(ctx) != nil {
-		if errors.Is(ctx.Err(), context.Canceled) {
+		if errors.Is(ctx.Err(), context.Canceled) && !errors.As(failed, new(*partly)) {
 			return nil // the daemon stops, and tries it again
 		}
 		failed = fmt.Errorf("it took longer than %v: %w", r.Limit(), failed)
@@ -294,17 +294,28 @@ func (d *Deliveries) explain(ctx context.Context, key string, p *notify.Pending)
 	return err
 }
 
-// note stores what came of an attempt: the notice is removed once it is delivered or lost, and otherwise tried again.
+// note stores what came of an attempt: the notice is removed once it is delivered or lost, and otherwise tried again, with those
+// recipients for whom it is not over.
 func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pending, failed error, lost bool) error {
 	now := time.Now()
-	result := "delivered"
+	end, result := ending{failed: failed, lost: lost}, "delivered"
+	var part *partly
+	if errors.As(failed, &part) {
+		p.Over = append(slices.Clone(p.Over), part.over...)
+		end.delivered, end.lost = len(part.later) == 0, len(part.never) > 0
+	} else {
+		end.delivered = failed == nil
+	}
 	if failed != nil {
 		over := false
 		p, over = p.Failed(failed, now)
-		lost = lost || over
 		result = "failed"
+		if over && !end.delivered {
+			end.lost, part = true, nil
+		}
 	}
-	if lost {
+	gone := end.delivered || end.lost && part == nil
+	if end.lost {
 		result = "lost"
 		d.Logger.Warn("a notice is lost", "receiver", receiver, "kind", p.Kind, "object", p.Object.Namespace+"/"+p.Object.String(), "error", p.Error)
 	}
@@ -317,17 +328,17 @@ func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pe
 		if !ok {
 			return nil
 		}
-		if failed != nil && !lost {
-			tx.Put(store.Object{Key: key, UID: o.UID, Value: value})
-		} else {
+		if gone {
 			tx.Delete(key)
+		} else {
+			tx.Put(store.Object{Key: key, UID: o.UID, Value: value})
 		}
-		if lost {
+		if end.lost {
 			if err := d.tellLost(tx, receiver, &p, now); err != nil {
 				return err
 			}
 		}
-		return d.standing(tx, receiver, &p, failed, lost, now)
+		return d.standing(tx, receiver, &p, end, now)
 	})
 	if err != nil {
 		return err
@@ -335,12 +346,18 @@ func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pe
 	crash.At("notice.noted")
 	d.results.WithLabelValues(receiver, result).Inc()
 	// The queue learns of it from the store, but the next choice comes before.
-	d.show(store.Object{Key: key, Value: value}, failed == nil || lost)
+	d.show(store.Object{Key: key, Value: value}, gone)
 	return nil
 }
 
+// ending is what came of an attempt to deliver a notice. Of one to several recipients it may be delivered to some, and lost to others.
+type ending struct {
+	failed          error
+	delivered, lost bool
+}
+
 // standing stores how a receiver has fared.
-func (d *Deliveries) standing(tx *store.Tx, receiver string, p *notify.Pending, failed error, lost bool, now time.Time) error {
+func (d *Deliveries) standing(tx *store.Tx, receiver string, p *notify.Pending, end ending, now time.Time) error {
 	if d.Receivers[receiver] == nil {
 		tx.Delete(standingKey(receiver))
 		return nil
@@ -351,13 +368,14 @@ func (d *Deliveries) standing(tx *store.Tx, receiver string, p *notify.Pending, 
 			return err
 		}
 	}
-	if failed == nil {
+	if end.delivered {
 		s.Delivered++
 		s.DeliveredAt, s.LastError, s.FailedAt = &now, "", nil
-	} else {
+	}
+	if end.failed != nil {
 		s.LastError, s.FailedAt = p.Error, &now
 	}
-	if lost {
+	if end.lost {
 		s.Lost++
 		s.LostLast, s.LostAt = p.Object.Namespace+"/"+p.Object.String(), &now
 	}
@@ -384,6 +402,9 @@ func (d *Deliveries) tellLost(tx *store.Tx, receiver string, p *notify.Pending, 
 	}
 	// What the receiver has answered is for administrators: jobctl notify, and the log.
 	message := fmt.Sprintf("%s could not be told of %q", receiver, p.Kind)
+	if len(p.Over) > 0 {
+		message = fmt.Sprintf("not all that %s stands for could be told of %q", receiver, p.Kind)
+	}
 	d.mu.Lock()
 	e := d.events.Event(about, component, corev1.EventTypeWarning, teller.NotDelivered, message, now)
 	d.mu.Unlock()
@@ -439,8 +460,7 @@ func (d *Deliveries) Test(ctx context.Context, receiver string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Receivers[receiver].Limit())
 	defer cancel()
-	n := notify.NewTest(receiver, time.Now())
-	return d.senders[receiver].send(ctx, &n)
+	return d.senders[receiver].send(ctx, &notify.Pending{Notice: notify.NewTest(receiver, time.Now())})
 }
 
 // Discard removes the notices that were written while there were receivers. It is called when there are none.

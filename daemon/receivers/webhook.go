@@ -42,7 +42,7 @@ type webhook struct {
 	client *http.Client
 }
 
-func (w *webhook) send(ctx context.Context, n *notify.Notice) error {
+func (w *webhook) send(ctx context.Context, n *notify.Pending) error {
 	address, err := addressOf(w.URL, w.URLFile, notify.CheckURL)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ type healthcheck struct {
 	client *http.Client
 }
 
-func (h *healthcheck) send(ctx context.Context, n *notify.Notice) error {
+func (h *healthcheck) send(ctx context.Context, n *notify.Pending) error {
 	address, err := addressOf(h.Healthcheck.URL, h.Healthcheck.URLFile, h.CheckPings)
 	if err != nil {
 		return err
