@@ -20,6 +20,9 @@ func lostNotices(ctx context.Context, p *patient) (string, error) {
 	}
 	for _, r := range list.Items {
 		switch {
+		case r.Unwritten != "":
+			p.logger.Warn(fmt.Sprintf("%s is not told of %d notices, since it cannot be written down that it was: %s",
+				r.Name, r.Pending, printable.Line(r.Unwritten)))
 		case r.Lost > 0:
 			p.logger.Warn(fmt.Sprintf("%d notices could not be delivered to %s, the last of %s; it said: %s",
 				r.Lost, r.Name, r.LostLast, printable.Line(r.LastError)))

@@ -51,6 +51,7 @@ type rig struct {
 	receivers notify.Receivers
 	explained atomic.Int32
 	of        *Deliveries
+	prepare   func() // called before it runs; nil for nothing
 	stop      func()
 }
 
@@ -84,6 +85,9 @@ func (r *rig) start() {
 		if r.receivers[name] != nil {
 			r.of.senders[name] = s
 		}
+	}
+	if r.prepare != nil {
+		r.prepare()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -324,6 +328,51 @@ func TestDeliveredInPart(t *testing.T) {
 		time.Sleep(notify.GiveUp + time.Hour)
 		r.left(0)
 		if list, _ := r.of.List(); list.Items[0].Lost != 2 || list.Items[0].Delivered != 2 {
+			t.Errorf("%+v", list.Items[0])
+		}
+	})
+}
+
+// What was delivered, and cannot be written down, is not delivered again until the daemon is started anew, and then by the same id.
+func TestWhatCannotBeWrittenDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		var full atomic.Bool
+		fill := func() {
+			update := r.of.update
+			r.of.update = func(ctx context.Context, fn func(tx *store.Tx) error) error {
+				if full.Load() {
+					return store.ErrFull
+				}
+				return update(ctx, fn)
+			}
+		}
+		sent := func(context.Context, *notify.Pending) error { full.Store(true); return nil } // the disk is full from then on
+		r.stop()
+		r.senders["a"].does = sent
+		r.prepare = fill
+		r.start()
+		r.tell("a", "1", "x")
+		r.tell("a", "2", "y")
+		time.Sleep(5 * time.Hour)
+		r.took("a", "1")
+		list, err := r.of.List()
+		if err != nil || list.Items[0].Unwritten != store.ErrFull.Error() || list.Items[0].Pending != 2 || list.Items[1].Unwritten != "" {
+			t.Errorf("%+v: %v", list.Items, err)
+		}
+		r.stop() // which it does not hold up
+		r.start()
+		time.Sleep(5 * time.Hour)
+		r.took("a", "1", "1")
+		r.senders["a"].mu.Lock()
+		r.senders["a"].does = nil
+		r.senders["a"].mu.Unlock()
+		full.Store(false)
+		time.Sleep(2 * time.Minute)
+		r.took("a", "1", "1", "2")
+		r.left(0)
+		if list, _ := r.of.List(); list.Items[0].Unwritten != "" || list.Items[0].Delivered != 2 {
 			t.Errorf("%+v", list.Items[0])
 		}
 	})
