@@ -88,7 +88,8 @@ func (c *receiversClient) list(ctx context.Context, output string, now time.Time
 			last = age(*r.DeliveredAt, now)
 		}
 		cells := []string{
-			r.Name, r.Kind, r.To, strconv.Itoa(r.Pending), strconv.Itoa(r.Delivered), last, strconv.Itoa(r.Lost), orNone(printable.Line(cmp.Or(r.Unwritten, r.LastError))),
+			r.Name, r.Kind, r.To, strconv.Itoa(r.Pending), strconv.Itoa(r.Delivered), last, strconv.Itoa(r.Lost),
+			orNone(printable.Line(cmp.Or(r.Unwritten, r.LastError))),
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}

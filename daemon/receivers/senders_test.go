@@ -247,11 +247,13 @@ func TestSeveralRecipients(t *testing.T) {
 		after  []string // over by then; nil: as before
 		left   bool
 	}{
-		"all take it":                      {nil, nil, []string{"a", "b", "c"}, "", nil, false},
-		"one may later":                    {map[string]string{"b": later}, nil, []string{"a", "b", "c"}, "b: 451 \"try later\"", []string{"a", "c"}, true},
-		"one never will":                   {map[string]string{"b": never}, nil, []string{"a", "b", "c"}, "b: 550 \"no such user\"", []string{"a", "b", "c"}, false},
-		"there are too many":               {map[string]string{"c": many}, nil, []string{"a", "b", "c"}, "c: 552 \"too many", []string{"a", "b"}, true},
-		"one may later, one never":         {map[string]string{"b": never, "c": later}, nil, []string{"a", "b", "c"}, "b: 550 \"no such user\"; c: 451", []string{"a", "b"}, true},
+		"all take it":        {nil, nil, []string{"a", "b", "c"}, "", nil, false},
+		"one may later":      {map[string]string{"b": later}, nil, []string{"a", "b", "c"}, "b: 451 \"try later\"", []string{"a", "c"}, true},
+		"one never will":     {map[string]string{"b": never}, nil, []string{"a", "b", "c"}, "b: 550 \"no such user\"", []string{"a", "b", "c"}, false},
+		"there are too many": {map[string]string{"c": many}, nil, []string{"a", "b", "c"}, "c: 552 \"too many", []string{"a", "b"}, true},
+		"one may later, one never": {
+			map[string]string{"b": never, "c": later}, nil, []string{"a", "b", "c"}, "b: 550 \"no such user\"; c: 451", []string{"a", "b"}, true,
+		},
 		"nobody takes it":                  {map[string]string{"a": never, "b": never, "c": later}, nil, []string{"a", "b", "c"}, "a: 550 \"no such user\"; b: 550", nil, true},
 		"again to who is left":             {nil, []string{"a", "c"}, []string{"b"}, "", nil, false},
 		"again to one who never will":      {map[string]string{"b": never}, []string{"a", "c"}, []string{"b"}, "b: 550 \"no such user\"", []string{"b"}, false},
