@@ -334,7 +334,7 @@ func (t *Teller) decide(p *loop.Pass, j *batchv1.Job, cj *batchv1.CronJob, was n
 	if len(wanted.Receivers) == 0 && !memory.Failed {
 		after.Failed = false // nobody would be told that it has recovered
 	}
-	if !after.Empty() && cj == nil && !t.remember(j.Namespace, name) {
+	if memory.Empty() && !after.Empty() && cj == nil && !t.remember(j.Namespace, name) {
 		after = notify.Memory{}
 		if err := p.Event(objects.JobReference(j), events.JobController, corev1.EventTypeWarning, NotDelivered, fmt.Sprintf(
 			"nobody will be told when a Job of this name has recovered: %d others of this namespace have failed, of which that is remembered",
