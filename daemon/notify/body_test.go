@@ -194,7 +194,9 @@ func TestPlaceholders(t *testing.T) {
 		"http://x/{namespace}_{name}-{namespace}": "url: {name}-{namespace} is ambiguous",
 		"http://x/{name}":                         "url: needs {namespace} beside {name}",
 		"http://x/{namespace}_{nmae}":             `url: "{nmae}" stands for nothing`,
-		"http://x/{namespace}_%7Bname":            `url: "{name" stands for nothing`,
+		"http://x/{namespace}_%7Bname%7D":         "url: the braces of a placeholder",
+		"http://x/{namespace}_{name%7D":           "url: the braces of a placeholder",
+		"http://x/{namespace}_{name":              `url: "{name" stands for nothing`,
 		"http://x/name}":                          `url: "}" stands for nothing`,
 		"ftp://x/{namespace}":                     "url: must begin with",
 	} {

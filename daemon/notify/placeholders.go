@@ -27,6 +27,9 @@ func (r *Receiver) CheckPings(address string) error {
 	if err != nil {
 		return fmt.Errorf("url: %w", err)
 	}
+	if strings.Count(plain, "{") != strings.Count(address, "{") || strings.Count(plain, "}") != strings.Count(address, "}") {
+		return errors.New("url: the braces of a placeholder must not be escaped")
+	}
 	names, namespaces := false, false
 	before := []int{0, 0} // where the placeholder before is
 	for _, at := range placeholder.FindAllStringIndex(plain, -1) {
