@@ -19,7 +19,7 @@ func newDiskMeter(c *config.Config, s *store.Store, k *containers) *diskuse.Mete
 	if k.images != nil {
 		o.Images = k.images.List
 	}
-	return &diskuse.Meter{Options: o}
+	return diskuse.New(o)
 }
 
 func boundsOf(c *config.Config) diskuse.Bounds {

@@ -3,18 +3,28 @@ package frames
 import "encoding/binary"
 
 // webSocket finds the frames of RFC 6455, section 5.2, which those of clients have masked.
-type webSocket struct{ head []byte }
+type webSocket struct {
+	head  []byte // as far as it has come
+	data  bool   // the frame has data: it does not control the connection
+	left  uint64 // of its payload
+	ended bool   // one with data has ended
+}
 
 func (h *webSocket) next(b byte) (length uint64, complete bool) {
 	h.head = append(h.head, b)
 	length, complete = payload(h.head)
 	if complete {
-		h.head = h.head[:0]
+		const control = 8 // or a higher number
+		h.data, h.left, h.head = h.head[0]&0xf < control, length, h.head[:0]
 	}
 	return length, complete
 }
 
-func (*webSocket) follow([]byte) error { return nil }
+func (h *webSocket) follow(b []byte) error {
+	h.left -= uint64(len(b))
+	h.ended = h.ended || h.data && h.left == 0
+	return nil
+}
 
 // payload returns the length that the head of a frame says, once all of the head is there.
 func payload(head []byte) (length uint64, ok bool) {
@@ -42,31 +52,14 @@ func payload(head []byte) (length uint64, ok bool) {
 
 // Sent follows the frames that a WebSocket server sends. The zero value is at the beginning of one.
 type Sent struct {
-	head []byte // as far as it is known
-	left uint64 // of the payload
+	frames frames
+	of     webSocket
 }
 
 // Pass takes in what is sent next, and reports whether a frame with data ends in it. Control frames, such as the answer to a
 // ping, are sent between the others, by another goroutine.
 func (f *Sent) Pass(b []byte) (ended bool) {
-	for len(b) > 0 {
-		if f.left == 0 {
-			f.head = append(f.head, b[0])
-			b = b[1:]
-			length, ok := payload(f.head)
-			if !ok {
-				continue
-			}
-			f.left = length
-		}
-		n := min(f.left, uint64(len(b)))
-		f.left -= n
-		b = b[n:]
-		if f.left == 0 {
-			const control = 8 // or a higher number
-			ended = ended || f.head[0]&0xf < control
-			f.head = f.head[:0]
-		}
-	}
-	return ended
+	f.frames.header, f.of.ended = &f.of, false
+	_ = f.frames.pass(b) // it admits any
+	return f.of.ended
 }

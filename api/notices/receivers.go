@@ -21,6 +21,9 @@ type Receiver struct {
 	To   string `json:"to"`
 	// Pending is how many notices are to be delivered.
 	Pending int `json:"pending"`
+	// Unwritten is why it cannot be written down what came of the last attempt; empty if it can. Until it can, nothing more is
+	// delivered, and after a restart that notice is delivered once more.
+	Unwritten string `json:"unwritten,omitempty"`
 	Standing
 }
 

@@ -2,8 +2,7 @@ package reach
 
 import (
 	"bufio"
-	"bytes"
-	"io"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -45,17 +44,16 @@ func (v *visit) hasLeft() bool {
 	return v.gone
 }
 
-// take takes over a connection to the client.
+// take takes over a connection to the client. Package frames, which bounds what the client sends, has put back what was read ahead.
 func (v *visit) take(conn net.Conn, buffered *bufio.ReadWriter) (net.Conn, *bufio.ReadWriter, error) {
+	if n := buffered.Reader.Buffered(); n > 0 {
+		return nil, nil, fmt.Errorf("%d bytes were read ahead, and would be lost", n)
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.conn = conn
-	read, err := buffered.Peek(buffered.Reader.Buffered())
-	if err != nil {
-		return nil, nil, err
-	}
 	c := &visitConn{conn, v}
-	return c, bufio.NewReadWriter(bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(read)), c)), bufio.NewWriter(c)), nil
+	return c, bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c)), nil
 }
 
 // visitWriter is the ResponseWriter of a visit. It cannot be unwrapped: a library that takes over the connection does so here.

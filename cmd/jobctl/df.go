@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -16,6 +14,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/jobd/jobd/api/diskuse"
+	"github.com/jobd/jobd/internal/ask"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -29,7 +28,7 @@ type dfOptions struct {
 }
 
 // newDfCommand makes the command that says what jobd has on the disk.
-func newDfCommand(dial func(ctx context.Context) (net.Conn, error), streams genericiooptions.IOStreams) *cobra.Command {
+func newDfCommand(dial ask.Daemon, streams genericiooptions.IOStreams) *cobra.Command {
 	o := &dfOptions{}
 	cmd := &cobra.Command{
 		Use:                   "df [--all] [-o json]",
@@ -53,34 +52,18 @@ All files are looked at, which can take a while.`,
 	return cmd
 }
 
-func (o *dfOptions) run(ctx context.Context, dial func(ctx context.Context) (net.Conn, error), streams genericiooptions.IOStreams) error {
+func (o *dfOptions) run(ctx context.Context, dial ask.Daemon, streams genericiooptions.IOStreams) error {
 	if o.output != "" && o.output != "json" {
 		return fmt.Errorf("unknown output format %q: json", o.output)
 	}
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://jobd"+diskuse.Path, nil)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	raw, err := io.ReadAll(response.Body)
+	report := &diskuse.Report{}
+	err := dial.JSON(ctx, http.MethodGet, diskuse.Path, report)
+	var refusal *ask.Refusal
 	switch {
+	case errors.As(err, &refusal) && refusal.Code == http.StatusNotFound:
+		return errors.New("the jobd that runs is an older one, which cannot say what it has on the disk")
 	case err != nil:
 		return err
-	case response.StatusCode == http.StatusNotFound:
-		return errors.New("the jobd that runs is an older one, which cannot say what it has on the disk")
-	case response.StatusCode != http.StatusOK:
-		return errors.New(strings.TrimSpace(string(raw)))
-	}
-	report := &diskuse.Report{}
-	if err := json.Unmarshal(raw, report); err != nil {
-		return fmt.Errorf("the daemon's answer: %w", err)
 	}
 	if o.output == "json" {
 		out := json.NewEncoder(streams.Out)

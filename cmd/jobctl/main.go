@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubectl/pkg/kuberc"
 
 	"github.com/jobd/jobd/cmd/internal/manual"
+	"github.com/jobd/jobd/internal/ask"
 
 	_ "github.com/jobd/jobd/cmd/internal/translations"
 
@@ -85,8 +86,8 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams),
 		newPauseCommand(factory, streams), newContinueCommand(factory, streams), newPrioritizeCommand(factory, streams),
 		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newWatchCommand(factory, streams), newSimulateCommand(factory, streams),
-		newDashboardCommand(factory, streams), newImageCommand(dial, streams), newDfCommand(dial, streams), newNotifyCommand(dial, streams),
-		newKubeconfigCommand(dial, streams), manual.Command("1"))
+		newDashboardCommand(factory, streams), newImageCommand(dial, streams),
+		newDfCommand(ask.Daemon(dial), streams), newNotifyCommand(ask.Daemon(dial), streams), newKubeconfigCommand(dial, streams), manual.Command("1"))
 	said.addSkipUnknown(root)
 	if err := runPlugin(root, args[1:]); err != nil {
 		return nil, err

@@ -1,12 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -19,14 +17,13 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/internal/ask"
 	"github.com/jobd/jobd/internal/printable"
 )
 
 // newNotifyCommand makes the commands about receivers of notices.
-func newNotifyCommand(dial func(ctx context.Context) (net.Conn, error), streams genericiooptions.IOStreams) *cobra.Command {
-	c := &receiversClient{http: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-	}}, IOStreams: streams}
+func newNotifyCommand(dial ask.Daemon, streams genericiooptions.IOStreams) *cobra.Command {
+	c := &receiversClient{dial, streams}
 	var output string
 	cmd := &cobra.Command{
 		Use:                   "notify [-o json]",
@@ -62,7 +59,7 @@ The annotations jobd.dev/notify and jobd.dev/notify-on of a namespace, a CronJob
 
 // receiversClient sends the requests of package api/notices to the daemon.
 type receiversClient struct {
-	http *http.Client
+	daemon ask.Daemon
 	genericiooptions.IOStreams
 }
 
@@ -71,7 +68,7 @@ func (c *receiversClient) list(ctx context.Context, output string, now time.Time
 		return fmt.Errorf("unknown output format %q: json", output)
 	}
 	var list notices.List
-	if err := c.ask(ctx, http.MethodGet, nil, &list); err != nil {
+	if err := c.daemon.JSON(ctx, http.MethodGet, notices.Path, &list); err != nil {
 		return err
 	}
 	if output == "json" {
@@ -91,7 +88,8 @@ func (c *receiversClient) list(ctx context.Context, output string, now time.Time
 			last = age(*r.DeliveredAt, now)
 		}
 		cells := []string{
-			r.Name, r.Kind, r.To, strconv.Itoa(r.Pending), strconv.Itoa(r.Delivered), last, strconv.Itoa(r.Lost), orNone(printable.Line(r.LastError)),
+			r.Name, r.Kind, r.To, strconv.Itoa(r.Pending), strconv.Itoa(r.Delivered), last, strconv.Itoa(r.Lost),
+			orNone(printable.Line(cmp.Or(r.Unwritten, r.LastError))),
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
@@ -99,35 +97,9 @@ func (c *receiversClient) list(ctx context.Context, output string, now time.Time
 }
 
 func (c *receiversClient) test(ctx context.Context, name string) error {
-	if err := c.ask(ctx, http.MethodPost, url.Values{"test": {name}}, nil); err != nil {
+	if err := c.daemon.Do(ctx, http.MethodPost, notices.Path+"?"+url.Values{"test": {name}}.Encode(), nil); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	_, err := fmt.Fprintf(c.Out, "%s has taken a notice\n", name)
 	return err
-}
-
-// ask sends a request and decodes the answer into a value, unless that is nil.
-func (c *receiversClient) ask(ctx context.Context, method string, query url.Values, into any) error {
-	r, err := http.NewRequestWithContext(ctx, method, host+notices.Path+"?"+query.Encode(), nil)
-	if err != nil {
-		return err
-	}
-	resp, err := c.http.Do(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	switch {
-	case err != nil:
-		return err
-	case resp.StatusCode >= 300:
-		return errors.New(printable.Line(strings.TrimSpace(string(raw))))
-	case into == nil:
-		return nil
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("the daemon's answer: %w", err)
-	}
-	return nil
 }

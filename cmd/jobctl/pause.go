@@ -2,16 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
@@ -74,29 +70,17 @@ func setPaused(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 	if err != nil {
 		return err
 	}
-	client, err := f.KubernetesClientSet()
+	client, err := clientOfJobd(f, "a cluster cannot freeze Jobs: \"jobctl suspend\" ends their pods instead")
 	if err != nil {
 		return err
 	}
-	if ours, err := isJobd(client.Discovery()); err != nil {
-		return err
-	} else if !ours {
-		return errors.New("the server is not jobd, and a cluster cannot freeze Jobs: \"jobctl suspend\" ends their pods instead")
-	}
-	if len(infos) == 0 {
-		fmt.Fprintln(streams.ErrOut, "No resources found")
-	}
-	named := which.labels == "" && !which.all
-	var failed []error
-	for _, info := range infos {
+	return eachOf(infos, streams.ErrOut, noneFound, func(info *resource.Info) error {
 		j, ok := info.Object.(*batchv1.Job)
 		if !ok {
-			failed = append(failed, fmt.Errorf("%s cannot be paused: name Jobs", info.ObjectName()))
-			continue
+			return fmt.Errorf("%s cannot be paused: name Jobs", info.ObjectName())
 		}
-		failed = append(failed, pauseOne(ctx, client, streams, j, pause, named))
-	}
-	return errors.Join(failed...)
+		return pauseOne(ctx, client, streams, j, pause, which.named())
+	})
 }
 
 // unpausable returns why a Job can be neither paused nor continued; nil if it can. One that waits for others to end is suspended, but
@@ -129,18 +113,11 @@ func pauseOne(ctx context.Context, client kubernetes.Interface, streams generici
 		fmt.Fprintln(streams.Out, name, map[bool]string{true: "is paused already", false: "is not paused"}[pause])
 		return nil
 	}
-	var value *string
-	options := metav1.PatchOptions{FieldManager: "jobctl-continue"}
-	done := "continued"
+	manager, done := "jobctl-continue", "continued"
 	if pause {
-		now := time.Now().UTC().Format(time.RFC3339Nano)
-		value, options.FieldManager, done = &now, "jobctl-pause", "paused"
+		manager, done = "jobctl-pause", "paused"
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{batch.PausedAnnotation: value}}})
-	if err != nil {
-		return err
-	}
-	if _, err := client.BatchV1().Jobs(j.Namespace).Patch(ctx, j.Name, types.MergePatchType, patch, options); err != nil {
+	if err := setTime(ctx, client, j, batch.PausedAnnotation, pause, manager); err != nil {
 		return err
 	}
 	fmt.Fprintln(streams.Out, name, done)

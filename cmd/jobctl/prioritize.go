@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
@@ -50,24 +46,13 @@ func prioritize(ctx context.Context, f cmdutil.Factory, streams genericiooptions
 	if err != nil {
 		return err
 	}
-	client, err := f.KubernetesClientSet()
+	client, err := clientOfJobd(f, "the scheduler of a cluster ignores this annotation: use a PriorityClass there")
 	if err != nil {
 		return err
 	}
-	if ours, err := isJobd(client.Discovery()); err != nil {
-		return err
-	} else if !ours {
-		return errors.New("the server is not jobd, and the scheduler of a cluster ignores this annotation: use a PriorityClass there")
-	}
-	var value *string
-	done := "put back"
-	if !undo {
-		now := time.Now().UTC().Format(time.RFC3339Nano)
-		value, done = &now, "prioritized"
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{batch.PrioritizedAnnotation: value}}})
-	if err != nil {
-		return err
+	done := "prioritized"
+	if undo {
+		done = "put back"
 	}
 	for _, o := range objects {
 		j, err := client.BatchV1().Jobs(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
@@ -81,9 +66,7 @@ func prioritize(ctx context.Context, f cmdutil.Factory, streams genericiooptions
 			}
 			return fmt.Errorf("job %s has finished (%s), so nothing of it waits%s", o.name, end.Type, help)
 		}
-		if _, err := client.BatchV1().Jobs(o.namespace).Patch(
-			ctx, o.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "jobctl-prioritize"},
-		); err != nil {
+		if err := setTime(ctx, client, j, batch.PrioritizedAnnotation, !undo, "jobctl-prioritize"); err != nil {
 			return err
 		}
 		fmt.Fprintf(streams.Out, "job.batch/%s %s\n", o.name, done)

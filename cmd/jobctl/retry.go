@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/discovery"
+	"k8s.io/cli-runtime/pkg/resource"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/utils/ptr"
@@ -83,44 +83,35 @@ func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) er
 	if err != nil {
 		return err
 	}
-	client, err := f.KubernetesClientSet()
+	client, err := clientOfJobd(f, "in a cluster a Job that has failed stays so: create another one, with \"jobctl create job NEW --from\" if it is a CronJob's")
 	if err != nil {
 		return err
-	}
-	if ours, err := isJobd(client.Discovery()); err != nil {
-		return err
-	} else if !ours {
-		return errors.New("the server is not jobd, and in a cluster a Job that has failed stays so: create another one, with \"jobctl create job NEW --from\" if it is a CronJob's")
 	}
 	body, err := json.Marshal(ask)
 	if err != nil {
 		return err
 	}
-	named := r.which.labels == "" && !r.which.all
-	var failed []error
-	found := false
-	for _, info := range infos {
+	infos = slices.DeleteFunc(infos, func(info *resource.Info) bool {
+		j, ok := info.Object.(*batchv1.Job)
+		if !ok || r.which.named() {
+			return false
+		}
+		end := batch.End(&j.Status)
+		return end == nil || end.Type != batchv1.JobFailed
+	})
+	return eachOf(infos, r.ErrOut, "No Jobs found that have failed", func(info *resource.Info) error {
 		j, ok := info.Object.(*batchv1.Job)
 		if !ok {
 			return fmt.Errorf("%s is not a Job", info.ObjectName())
 		}
-		if end := batch.End(&j.Status); !named && (end == nil || end.Type != batchv1.JobFailed) {
-			continue
-		}
-		found = true
-		request := client.BatchV1().RESTClient().Post().Namespace(j.Namespace).Resource("jobs").Name(j.Name).SubResource("retry").
-			SetHeader("Content-Type", "application/json").Body(body)
 		next := &batchv1.Job{}
-		if err := request.Do(ctx).Into(next); err != nil {
-			failed = append(failed, err)
-			continue
+		if err := client.BatchV1().RESTClient().Post().Namespace(j.Namespace).Resource("jobs").Name(j.Name).SubResource("retry").
+			SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Into(next); err != nil {
+			return err
 		}
 		r.tell(next)
-	}
-	if !found {
-		fmt.Fprintln(r.ErrOut, "No Jobs found that have failed")
-	}
-	return errors.Join(failed...)
+		return nil
+	})
 }
 
 // tell prints what was begun, and what the new attempt has that the one before had not.
@@ -134,13 +125,4 @@ func (r *retrying) tell(j *batchv1.Job) {
 	if ptr.Deref(j.Spec.Suspend, false) {
 		fmt.Fprintf(r.ErrOut, "job.batch/%s is suspended: jobctl resume jobs/%s\n", j.Name, j.Name)
 	}
-}
-
-// isJobd reports whether the server is jobd, not a cluster.
-func isJobd(server discovery.ServerVersionInterface) (bool, error) {
-	version, err := server.ServerVersion()
-	if err != nil {
-		return false, err
-	}
-	return strings.Contains(version.GitVersion, "+jobd"), nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"k8s.io/kubectl/pkg/scheme"
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/utils/ptr"
 
@@ -24,41 +22,6 @@ import (
 
 // suspended are the kinds that have a field spec.suspend.
 var suspended = []string{"jobs", "cronjobs"}
-
-// selection is which objects a command is about: some by name, or all, or those with a label.
-type selection struct {
-	labels          string
-	all, everywhere bool
-}
-
-func (s *selection) addFlags(cmd *cobra.Command) {
-	cmdutil.AddLabelSelectorFlagVar(cmd, &s.labels)
-	cmd.Flags().BoolVar(&s.all, "all", false, "All of them in the namespace")
-	cmd.Flags().BoolVarP(&s.everywhere, "all-namespaces", "A", false, "With --all or --selector: include all namespaces")
-}
-
-// find returns the objects that the arguments name and the flags select. Without a kind they are Jobs.
-func (s *selection) find(f cmdutil.Factory, args []string) ([]*resource.Info, error) {
-	chosen := s.all || s.labels != ""
-	switch {
-	case len(args) == 0 && !chosen:
-		return nil, errors.New("name the Jobs or CronJobs, or select them with --selector or --all")
-	case s.everywhere && !chosen:
-		return nil, errors.New("--all-namespaces needs --selector or --all")
-	case len(args) == 0:
-		args = []string{"jobs"}
-	case len(args) == 1 && !chosen && !strings.Contains(args[0], "/"):
-		args = []string{"jobs", args[0]}
-	}
-	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
-	}
-	return f.NewBuilder().WithScheme(scheme.Scheme, scheme.Scheme.PrioritizedVersionsAllGroups()...).
-		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(s.everywhere).
-		LabelSelectorParam(s.labels).ResourceTypeOrNameArgs(s.all, args...).
-		ContinueOnError().Latest().Flatten().Do().Infos()
-}
 
 // newSuspendCommand makes the command that holds Jobs and CronJobs.
 func newSuspendCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
@@ -126,15 +89,9 @@ func setSuspended(ctx context.Context, f cmdutil.Factory, streams genericiooptio
 	if err != nil {
 		return err
 	}
-	if len(infos) == 0 {
-		fmt.Fprintln(streams.ErrOut, "No resources found")
-	}
-	named := which.labels == "" && !which.all
-	var failed []error
-	for _, info := range infos {
-		failed = append(failed, suspendOne(ctx, client, streams, info.Object, suspend, named))
-	}
-	return errors.Join(failed...)
+	return eachOf(infos, streams.ErrOut, noneFound, func(info *resource.Info) error {
+		return suspendOne(ctx, client, streams, info.Object, suspend, which.named())
+	})
 }
 
 func suspendOne(ctx context.Context, client kubernetes.Interface, streams genericiooptions.IOStreams, obj runtime.Object, suspend, named bool) error {

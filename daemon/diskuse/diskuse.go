@@ -14,9 +14,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
@@ -46,18 +46,23 @@ type Options struct {
 // Bounds say in words what bounds each kind.
 type Bounds struct{ Images, Logs, KeptLogs, Pods, KeptFiles, Claims, Database, History string }
 
-// Meter measures. Its methods may be called from any goroutine.
+// Meter measures. Its methods may be called from any goroutine. It is made by New.
 type Meter struct {
 	Options
 
-	turn sync.Mutex // held by whoever measures
+	turn *semaphore.Weighted // held by whoever measures
 	last *wire.Report
 }
 
-// Measure returns what there is.
+// New makes a Meter.
+func New(o Options) *Meter { return &Meter{Options: o, turn: semaphore.NewWeighted(1)} }
+
+// Measure returns what there is. It waits for one that is under way, and ends with the context.
 func (m *Meter) Measure(ctx context.Context) (*wire.Report, error) {
-	m.turn.Lock()
-	defer m.turn.Unlock()
+	if err := m.turn.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer m.turn.Release(1)
 	if m.last != nil && time.Since(m.last.At) < freshFor {
 		return m.last, nil
 	}
@@ -67,7 +72,7 @@ func (m *Meter) Measure(ctx context.Context) (*wire.Report, error) {
 	}
 	r := &wire.Report{At: time.Now(), Root: m.Root, Size: int64(fs.Blocks) * fs.Bsize, Free: int64(fs.Bavail) * fs.Bsize}
 	root := layout.Root(m.Root)
-	pods, err := m.ofPods()
+	pods, err := m.ofPods(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +80,7 @@ func (m *Meter) Measure(ctx context.Context) (*wire.Report, error) {
 		m.images, m.logs, m.pods, m.claims, m.database,
 	} {
 		uses, err := measure(ctx, root, pods)
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
 		r.Uses = append(r.Uses, uses...)
@@ -86,9 +91,10 @@ func (m *Meter) Measure(ctx context.Context) (*wire.Report, error) {
 
 // images are the content and the snapshots of images, with what containers have written to their own file systems.
 func (m *Meter) images(ctx context.Context, root layout.Root, _ map[string]pod) ([]wire.Use, error) {
-	use := wire.Use{Kind: "images", Bound: m.Bounds.Images, Bytes: untrusted.Usage(root.Containerd()).Bytes}
-	if m.Images == nil {
-		return []wire.Use{use}, nil
+	used, err := untrusted.UsageContext(ctx, root.Containerd())
+	use := wire.Use{Kind: "images", Bound: m.Bounds.Images, Bytes: used.Bytes}
+	if err != nil || m.Images == nil {
+		return []wire.Use{use}, err
 	}
 	list, err := m.Images(ctx)
 	if err != nil {
@@ -125,17 +131,19 @@ func (t tally) use(kind, bound string) wire.Use {
 	return use
 }
 
-// entries calls do with the names in a directory, which may not exist.
-func entries(ctx context.Context, dir string, do func(name, path string) error) error {
+// entries calls do with the names in a directory, which may not exist, and with what each uses of the disk.
+func entries(ctx context.Context, dir string, do func(name, path string, bytes int64) error) error {
 	d, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, e := range d {
-		if err = ctx.Err(); err != nil {
-			return err
+		path := filepath.Join(dir, e.Name())
+		used, err := untrusted.UsageContext(ctx, path)
+		if err == nil {
+			err = do(e.Name(), path, used.Bytes)
 		}
-		if err = do(e.Name(), filepath.Join(dir, e.Name())); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -152,11 +160,14 @@ type pod struct {
 }
 
 // ofPods returns the pods that there are, by their UIDs.
-func (m *Meter) ofPods() (all map[string]pod, err error) {
+func (m *Meter) ofPods(ctx context.Context) (all map[string]pod, err error) {
 	all = map[string]pod{}
 	err = m.Store.View(func(s *store.Snapshot) error {
 		s.Range(objects.Pods+"/", "", func(o store.Object) bool {
 			p := &corev1.Pod{}
+			if err = ctx.Err(); err != nil {
+				return false
+			}
 			if err = scheme.DecodePart(o.Value, podPart, p); err == nil {
 				all[o.UID] = pod{ownerOf(p), podspec.Ended(p)}
 			}
@@ -182,8 +193,7 @@ func ownerOf(p *corev1.Pod) string {
 // logs are those of pods that there are, and those that are kept of pods that are gone.
 func (m *Meter) logs(ctx context.Context, root layout.Root, pods map[string]pod) ([]wire.Use, error) {
 	here, kept := tally{}, tally{}
-	err := entries(ctx, root.Logs(), func(name, path string) error {
-		used := untrusted.Usage(path).Bytes
+	err := entries(ctx, root.Logs(), func(name, path string, used int64) error {
 		_, uid, _ := cutLast(name, "_")
 		if p, ok := pods[uid]; ok {
 			here[p.owner] += used
@@ -215,8 +225,7 @@ func keptFor(path, name string) string {
 // pods are the volumes of pods that run, and what is kept of pods that have ended.
 func (m *Meter) pods(ctx context.Context, root layout.Root, pods map[string]pod) ([]wire.Use, error) {
 	running, kept := tally{}, tally{}
-	err := entries(ctx, root.Pods(), func(uid, path string) error {
-		used := untrusted.Usage(path).Bytes
+	err := entries(ctx, root.Pods(), func(uid, _ string, used int64) error {
 		switch p, ok := pods[uid]; {
 		case !ok:
 			running["pods that are being removed"] += used
@@ -233,7 +242,7 @@ func (m *Meter) pods(ctx context.Context, root layout.Root, pods map[string]pod)
 // claims are the volumes that outlive pods.
 func (m *Meter) claims(ctx context.Context, root layout.Root, _ map[string]pod) ([]wire.Use, error) {
 	of := tally{}
-	err := entries(ctx, root.Volumes(), func(name, path string) error {
+	err := entries(ctx, root.Volumes(), func(name, _ string, used int64) error {
 		owner := "persistentvolumes/" + name
 		if err := m.Store.View(func(s *store.Snapshot) error {
 			v := &corev1.PersistentVolume{}
@@ -245,7 +254,7 @@ func (m *Meter) claims(ctx context.Context, root layout.Root, _ map[string]pod) 
 		}); err != nil {
 			return err
 		}
-		of[owner] += untrusted.Usage(path).Bytes
+		of[owner] += used
 		return nil
 	})
 	return []wire.Use{of.use("claims", m.Bounds.Claims)}, err

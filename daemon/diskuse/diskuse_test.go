@@ -2,10 +2,13 @@ package diskuse
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -74,12 +77,12 @@ func TestMeasure(t *testing.T) {
 	file(400<<10, "pods", "ub", "volumes", "x")
 	file(500<<10, "volumes", "pv", "data", "x")
 	file(600<<10, "containerd", "content", "x")
-	m := &Meter{Options: Options{
+	m := New(Options{
 		Root: root, Store: s, Bounds: Bounds{Claims: "their size"},
 		Images: func(context.Context) ([]runtime.Image, error) {
 			return []runtime.Image{{Name: "small", Size: 1}, {Name: "large", Size: 2}}, nil
 		},
-	}}
+	})
 	r, err := m.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +114,41 @@ func TestMeasure(t *testing.T) {
 	if again, err := m.Measure(t.Context()); err != nil || again != r {
 		t.Errorf("it was measured again at once: %v", err)
 	}
+}
+
+// Nothing is measured for who has gone, neither while others are waited for nor in the middle.
+func TestMeasureForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := t.TempDir()
+		s, err := store.Open(filepath.Join(root, "jobd.db"), store.Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := os.MkdirAll(filepath.Join(root, "logs", "n_a_ua"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		measuring, leave := context.WithCancel(t.Context())
+		m := New(Options{Root: root, Store: s, Images: func(context.Context) ([]runtime.Image, error) {
+			<-measuring.Done() // the client leaves meanwhile
+			return nil, nil
+		}})
+		first := make(chan error, 1)
+		go func() { _, err := m.Measure(measuring); first <- err }()
+		synctest.Wait()
+		waiting, leaveToo := context.WithTimeout(t.Context(), time.Second)
+		defer leaveToo()
+		if _, err := m.Measure(waiting); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one who waits, and leaves: %v", err)
+		}
+		leave()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("one who leaves: %v", err)
+		}
+		if r, err := m.Measure(t.Context()); err != nil || len(r.Uses) == 0 {
+			t.Errorf("the next one: %v, %+v", err, r)
+		}
+	})
 }
 
 func TestOwnersAreBounded(t *testing.T) {

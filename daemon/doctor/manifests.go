@@ -2,9 +2,7 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,9 +10,10 @@ import (
 
 	"github.com/jobd/jobd/api/inspection"
 	"github.com/jobd/jobd/daemon/manifests"
+	"github.com/jobd/jobd/internal/ask"
 )
 
-// daemonAnswers is how long a running daemon may take to say what has become of the manifests.
+// daemonAnswers is how long a running daemon may take to say what it knows.
 const daemonAnswers = 3 * time.Second
 
 // manifestsDir looks at the directory of manifests as the daemon does, and asks a running one what it could not apply.
@@ -54,23 +53,8 @@ func running(ctx context.Context, socket string) *inspection.Daemon {
 	}
 	ctx, cancel := context.WithTimeout(ctx, daemonAnswers)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-		DisableKeepAlives: true,
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://jobd"+inspection.Path, nil)
-	if err != nil {
-		return nil
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil
-	}
-	defer response.Body.Close()
 	is := &inspection.Daemon{}
-	if response.StatusCode != http.StatusOK || json.NewDecoder(response.Body).Decode(is) != nil {
+	if ask.Unix(socket).JSON(ctx, http.MethodGet, inspection.Path, is) != nil {
 		return nil
 	}
 	return is

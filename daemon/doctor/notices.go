@@ -2,39 +2,27 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"time"
 
 	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/internal/ask"
 	"github.com/jobd/jobd/internal/printable"
 )
 
 // lostNotices asks the daemon that runs here, if one does, which notices it could not deliver.
 func lostNotices(ctx context.Context, p *patient) (string, error) {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", p.wanted.Socket)
-		},
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://jobd"+notices.Path, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", nil // no daemon runs, and so there is nobody to be told
-	}
-	defer response.Body.Close()
+	ctx, cancel := context.WithTimeout(ctx, daemonAnswers)
+	defer cancel()
 	var list notices.List
-	if response.StatusCode != http.StatusOK || json.NewDecoder(response.Body).Decode(&list) != nil || len(list.Items) == 0 {
-		return "", nil // an older one, or one without receivers
+	if ask.Unix(p.wanted.Socket).JSON(ctx, http.MethodGet, notices.Path, &list) != nil || len(list.Items) == 0 {
+		return "", nil // no daemon runs, and so there is nobody to be told; or an older one, or one without receivers
 	}
 	for _, r := range list.Items {
 		switch {
+		case r.Unwritten != "":
+			p.logger.Warn(fmt.Sprintf("%s is not told of %d notices, since it cannot be written down that it was: %s",
+				r.Name, r.Pending, printable.Line(r.Unwritten)))
 		case r.Lost > 0:
 			p.logger.Warn(fmt.Sprintf("%d notices could not be delivered to %s, the last of %s; it said: %s",
 				r.Lost, r.Name, r.LostLast, printable.Line(r.LastError)))

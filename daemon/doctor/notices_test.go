@@ -49,8 +49,10 @@ func TestLostNotices(t *testing.T) {
 	if text, said := examine(); text != "1 receivers" || said != "" {
 		t.Errorf("well: %q %q", text, said)
 	}
-	answer = `{"items": [{"name": "ops", "lost": 2, "lostLast": "team/jobs/x", "lastError": "500\n"}, {"name": "b", "pending": 3, "lastError": "no route"}]}`
-	want := "2 notices could not be delivered to ops, the last of team/jobs/x; it said: 500 \n3 notices wait for b, which said: no route"
+	answer = `{"items": [{"name": "ops", "lost": 2, "lostLast": "team/jobs/x", "lastError": "500\n"}, {"name": "b", "pending": 3, "lastError": "no route"},
+		{"name": "c", "pending": 1, "unwritten": "no space left for the database", "lastError": "no route"}]}`
+	want := "2 notices could not be delivered to ops, the last of team/jobs/x; it said: 500 \n3 notices wait for b, which said: no route\n" +
+		"c is not told of 1 notices, since it cannot be written down that it was: no space left for the database"
 	if _, said := examine(); said != want && said != strings.ReplaceAll(want, "500 \n", "500\n") {
 		t.Errorf("%q, want %q", said, want)
 	}

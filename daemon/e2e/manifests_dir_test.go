@@ -109,6 +109,19 @@ spec:
 		t.Fatal(err)
 	}
 
+	// An error in a Job that has run leaves it as it is.
+	write("a.yaml", config("a", "2")+strings.Replace(once("typo", 1000), "spec:", "spec:\n  backoffLimit: -1", 1))
+	d.eventually("an event of the error", func() error {
+		if text := d.jobctl("get", "events"); !strings.Contains(text, "Job default/once: ") || !strings.Contains(text, "spec.backoffLimit") {
+			return fmt.Errorf("events: %s", text)
+		}
+		return nil
+	})
+	if got := d.jobctl("get", "jobs/once", "-o", "jsonpath={.status.succeeded}"); strings.TrimSpace(got) != "1" {
+		t.Errorf("the Job after the error: %s", got)
+	}
+	write("a.yaml", config("a", "2")+once("first", 1000))
+
 	// A syntax error stops neither other files nor removes anything.
 	write("a.yaml", config("a", "3")+"kind: [")
 	write("c.yaml", config("c", "1"))

@@ -204,7 +204,7 @@ func TestOverdue(t *testing.T) {
 		pings = append(pings, r.URL.Path)
 	}))
 	defer health.Close()
-	settings := receivers(t, fmt.Sprintf("  ops: {webhook: {url: %q}}\n  watch: {healthcheck: {url: %q}}\n", hook.URL, health.URL+"/{namespace}-{name}"))
+	settings := receivers(t, fmt.Sprintf("  ops: {webhook: {url: %q}}\n  watch: {healthcheck: {url: %q}}\n", hook.URL, health.URL+"/{namespace}_{name}"))
 	d := start(t, "--config", settings)
 	said := d.applyWarned(`
 apiVersion: batch/v1
@@ -256,7 +256,7 @@ spec:
 		mu.Lock()
 		defer mu.Unlock()
 		n, got := hook.of("now"), strings.Join(pings, " ")
-		if len(n) != 1 || n[0].Type != "dev.jobd.notice.recovered" || got != "/default-backup/start /default-backup" {
+		if len(n) != 1 || n[0].Type != "dev.jobd.notice.recovered" || got != "/default_backup/start /default_backup" {
 			return fmt.Errorf("%+v, %s", n, got)
 		}
 		return nil

@@ -6,21 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"strings"
 
 	wire "github.com/jobd/jobd/api/database"
 	"github.com/jobd/jobd/api/inspection"
+	"github.com/jobd/jobd/internal/ask"
 )
 
 // liveDatabase is the database of a running daemon, which is asked over its socket.
-type liveDatabase struct{ daemon liveDaemon }
+type liveDatabase struct{ daemon ask.Daemon }
 
 // findLiveDatabase finds the daemon that serves the database at path, and no other.
 func findLiveDatabase(ctx context.Context, socket, path string) (*liveDatabase, error) {
-	d := &liveDatabase{liveDaemon(socket)}
+	d := &liveDatabase{ask.Unix(socket)}
 	var is wire.Description
 	describe := func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&is) }
 	if err := d.ask(ctx, http.MethodGet, "", describe); err != nil {
@@ -63,40 +62,11 @@ func (d *liveDatabase) Compact(ctx context.Context) (before, after int64, err er
 }
 
 func (d *liveDatabase) ask(ctx context.Context, method, op string, read func(io.Reader) error) error {
-	return d.daemon.ask(ctx, method, wire.Path+"?op="+op, read)
+	return d.daemon.Do(ctx, method, wire.Path+"?op="+op, read)
 }
 
 // Inspect returns what the daemon at a socket is doing.
 func Inspect(ctx context.Context, socket string) (*inspection.Daemon, error) {
 	is := &inspection.Daemon{}
-	return is, liveDaemon(socket).ask(ctx, http.MethodGet, inspection.Path, func(answer io.Reader) error {
-		return json.NewDecoder(answer).Decode(is)
-	})
-}
-
-// liveDaemon is the socket of a running daemon.
-type liveDaemon string
-
-// ask sends one request. If the answer is an error, it returns that.
-func (d liveDaemon) ask(ctx context.Context, method, path string, read func(io.Reader) error) error {
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", string(d))
-		},
-	}}
-	r, err := http.NewRequestWithContext(ctx, method, "http://jobd"+path, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		text, err := io.ReadAll(answer.Body)
-		return errors.Join(errors.New(strings.TrimSpace(string(text))), err)
-	}
-	return read(answer.Body)
+	return is, ask.Unix(socket).JSON(ctx, http.MethodGet, inspection.Path, is)
 }

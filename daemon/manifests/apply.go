@@ -57,6 +57,7 @@ type Applier struct {
 	known map[Ref]Record
 	// settled are the objects that were as they should be since the start: what others change from then on is left to them.
 	settled map[Ref]bool
+	told    told
 
 	mu     sync.Mutex
 	status Status
@@ -81,7 +82,7 @@ func New(o Options) (*Applier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Applier{Options: o, client: client, settled: map[Ref]bool{}}, nil
+	return &Applier{Options: o, client: client, settled: map[Ref]bool{}, told: told{}}, nil
 }
 
 // Status returns what has become of the directory, as of the last look at it.
@@ -93,21 +94,29 @@ func (a *Applier) Status() Status {
 
 // look reads the directory, and does what follows. It reports whether something is to be tried again, and whether soon.
 func (a *Applier) look(ctx context.Context) (again, soon bool) {
-	var problems []Problem
+	var problems []trouble
+	open := func(subject) bool { return true } // of which subjects it is not known whether they are in order
 	files, err := Read(a.Dir)
 	if err == nil && a.known == nil {
 		err = a.recall()
 	}
 	if err != nil { // that nothing can be read does not say that nothing is to be there
-		problems, again = []Problem{{"", err.Error()}}, true
+		problems, again = []trouble{{Problem: Problem{"", err.Error()}}}, true
 	} else {
 		wanted, gone, wrong := Plan(files, a.values())
-		problems = wrong
+		for _, p := range wrong {
+			problems = append(problems, trouble{Problem: p})
+		}
+		unreadable := slices.ContainsFunc(files, func(f File) bool { return f.Err != nil })
+		goes, done := map[Ref]bool{}, map[Ref]bool{}
+		open = func(s subject) bool { return s.of != (Ref{}) && !done[s.of] && (unreadable || goes[s.of]) }
 		fails := func(file string, of Ref, err error) {
 			soon = soon || errors.Is(err, errRemoved)
-			if again = true; !errors.Is(err, errGoing) && !errors.Is(err, errRemoved) {
-				problems = append(problems, Problem{file, fmt.Sprintf("%s: %v", of, err)})
+			if again = true; errors.Is(err, errGoing) || errors.Is(err, errRemoved) {
+				goes[of] = true
+				return
 			}
+			problems = append(problems, trouble{Problem{file, fmt.Sprintf("%s: %v", of, err)}, of})
 		}
 		// What is not wanted any more goes first: a Job that has moved to another name may need its room.
 		for _, r := range gone {
@@ -122,14 +131,14 @@ func (a *Applier) look(ctx context.Context) (again, soon bool) {
 			if err := a.bring(ctx, &wanted[i]); err != nil {
 				fails(wanted[i].File, wanted[i].Ref, err)
 			} else {
-				a.settled[wanted[i].Ref] = true
+				a.settled[wanted[i].Ref], done[wanted[i].Ref] = true, true
 			}
 		}
 	}
 	if ctx.Err() != nil {
 		return false, false
 	}
-	a.tell(ctx, problems)
+	a.tell(ctx, problems, open)
 	return again, soon
 }
 
@@ -197,9 +206,17 @@ func (a *Applier) do(ctx context.Context, o *Object, known Record, live Live, wh
 		if live.Deleting {
 			return errGoing
 		}
+		if err := a.try(ctx, o); err != nil {
+			return err
+		}
 		return errors.New("it has changed in a way that a running one cannot: it is replaced once nothing of it runs")
 	case Refuse:
 		return fmt.Errorf("it exists already and was not applied from here: remove it, or hand it over by the label %s=%s", PartOf, SetID)
+	}
+	if what == Replace { // what is there stays as long as nothing could take its place
+		if err := a.try(ctx, o); err != nil {
+			return err
+		}
 	}
 	begun := done
 	begun.Hash, begun.At = known.Hash, time.Now()
@@ -252,6 +269,18 @@ func (a *Applier) apply(ctx context.Context, o *Object) (types.UID, error) {
 	return u.GetUID(), nil
 }
 
+// try returns why an object could not be created in the place of one that is there. The API looks at all of it before it sees that the
+// name is taken.
+func (a *Applier) try(ctx context.Context, o *Object) error {
+	_, err := a.resource(o.Resource, o.Namespace).Create(ctx, o.Body.DeepCopy(), metav1.CreateOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldManager: Manager, FieldValidation: metav1.FieldValidationStrict,
+	})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
 // live returns what there is of an object.
 func (a *Applier) live(ctx context.Context, of schema.GroupVersionResource, r Ref, known Record) (l Live, err error) {
 	u, err := a.resource(of, r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
@@ -294,10 +323,8 @@ func (a *Applier) ranSince(r Ref, known Record) (ran bool, err error) {
 		return false, nil
 	}
 	err = a.Store.View(func(s *store.Snapshot) error {
-		jobs, _, err := history.Read(s, wire.Query{Namespace: r.Namespace, Name: r.Name, Limit: 1})
-		for _, j := range jobs {
-			ran = ran || j.UID != known.UID && j.Created.Unix() >= known.At.Unix()
-		}
+		jobs, _, err := history.Read(s, wire.Query{Namespace: r.Namespace, Name: r.Name, Since: known.At.Truncate(time.Second)})
+		ran = slices.ContainsFunc(jobs, func(j wire.Job) bool { return isRunOf(known, &j) })
 		return err
 	})
 	return ran, err
@@ -332,19 +359,18 @@ func (a *Applier) remove(ctx context.Context, r Record) error {
 	return nil
 }
 
-// tell publishes what is wrong: in the log, and as an event about the node, each problem once.
-func (a *Applier) tell(ctx context.Context, problems []Problem) {
+// tell publishes what is wrong: in the log, and as an event about the node, each problem once until it is over.
+func (a *Applier) tell(ctx context.Context, all []trouble, open func(subject) bool) {
+	problems := make([]Problem, 0, len(all))
+	for _, t := range all {
+		problems = append(problems, t.Problem)
+	}
 	a.mu.Lock()
-	before := a.status.Problems
 	a.status = Status{Objects: len(a.known), Problems: problems}
 	a.mu.Unlock()
-	told := 0
-	for _, p := range problems {
-		if slices.Contains(before, p) {
-			continue
-		}
+	for i, p := range a.told.news(all, open) {
 		a.Logger.Warn("a manifest cannot be applied", "dir", a.Dir, "file", p.File, "error", p.Message)
-		if told++; told <= maxEvents {
+		if i < maxEvents {
 			if err := a.event(ctx, p); err != nil && ctx.Err() == nil {
 				a.Logger.Warn("cannot write an event about a manifest", "error", err)
 			}

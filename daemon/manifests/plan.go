@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/jobd/jobd/api/history"
 )
 
 // Record is what is known of an object that was applied.
@@ -118,6 +120,13 @@ func Immutable(o *Object, live Live) Action {
 		return Wait
 	}
 	return Replace
+}
+
+// isRunOf reports whether a Job of the history is one that was created from what was begun to be applied. Its label says so, whoever is
+// said to have created it; it is missing in the history if the labels of a Job are very long.
+func isRunOf(begun Record, j *history.Job) bool {
+	ours := len(j.Labels) == 0 || j.Labels[PartOf] == SetID
+	return ours && j.UID != begun.UID && j.Created.Unix() >= begun.At.Unix()
 }
 
 // Removes reports whether an object that is in no file any more is to be deleted: it has to be the very one that was applied. A

@@ -6,6 +6,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/history"
 )
 
 func job(name string) Ref  { return Ref{Group: "batch", Kind: "Job", Namespace: "default", Name: name} }
@@ -62,6 +67,28 @@ func TestDecide(t *testing.T) {
 	} {
 		if got := Immutable(&Object{Ref: c.of}, Live{Runs: c.runs}); got != c.want {
 			t.Errorf("%s: %s, want %s", rule, got, c.want)
+		}
+	}
+}
+
+func TestRunsOfAManifest(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 500, time.UTC)
+	begun := Record{Ref: job("a"), UID: "former", At: at}
+	ours := map[string]string{PartOf: SetID}
+	for rule, c := range map[string]struct {
+		job  history.Job
+		want bool
+	}{
+		"by whoever it is said to be created": {history.Job{UID: "u", User: "somebody", Labels: ours, Created: metav1.NewTime(at)}, true},
+		"by nobody who is known":              {history.Job{UID: "u", Labels: ours, Created: metav1.NewTime(at.Add(time.Hour))}, true},
+		"in the same second":                  {history.Job{UID: "u", Labels: ours, Created: metav1.NewTime(at.Truncate(time.Second))}, true},
+		"whose labels were too long":          {history.Job{UID: "u", Created: metav1.NewTime(at)}, true},
+		"that others have made":               {history.Job{UID: "u", User: Manager, Labels: map[string]string{"a": "b"}, Created: metav1.NewTime(at)}, false},
+		"the one before it":                   {history.Job{UID: "former", Labels: ours, Created: metav1.NewTime(at)}, false},
+		"an earlier one":                      {history.Job{UID: "u", Labels: ours, Created: metav1.NewTime(at.Add(-time.Second))}, false},
+	} {
+		if got := isRunOf(begun, &c.job); got != c.want {
+			t.Errorf("%s: %v", rule, got)
 		}
 	}
 }

@@ -159,8 +159,8 @@ func (e *Expectations) Gone(p *loop.Pass, o store.Object) {
 
 // JobChanged takes in that a Job expects its name to succeed, no longer does so, or has succeeded.
 func (e *Expectations) JobChanged(p *loop.Pass, _ string, j *batchv1.Job) error {
-	if notify.CronJobOf(j) != "" {
-		return nil // its CronJob says what is expected
+	if claimsCronJob(j) {
+		return nil // its CronJob says what is expected, also once that is gone
 	}
 	every := notices.Every(j.Annotations)
 	if every == 0 && len(e.names) == 0 {

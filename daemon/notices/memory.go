@@ -20,16 +20,38 @@ const (
 	ofJobs    = "job."
 )
 
-// nameOf returns under which name something is remembered of a Job, and the UID of the CronJob that controls it; empty for none.
-func nameOf(j *batchv1.Job) (name string, owner types.UID) {
-	if cj := notify.CronJobOf(j); cj != "" {
-		return ofCronJob + cj, metav1.GetControllerOfNoCopy(j).UID
+// claimsCronJob reports whether a Job says that a CronJob controls it. Whoever creates a Job may say so of any.
+func claimsCronJob(j *batchv1.Job) bool {
+	owner := metav1.GetControllerOfNoCopy(j)
+	return owner != nil && owner.Kind == "CronJob"
+}
+
+// cronJobOf returns the CronJob that controls a Job; nil if none does. It is one that exists, and has the UID that the Job says.
+func cronJobOf(p *loop.Pass, j *batchv1.Job) (*batchv1.CronJob, error) {
+	if !claimsCronJob(j) {
+		return nil, nil
+	}
+	owner := metav1.GetControllerOfNoCopy(j)
+	cj, ok, err := p.CronJobs.Get(store.Key(objects.CronJobs, j.Namespace, owner.Name))
+	if err != nil || !ok || cj.UID != owner.UID {
+		return nil, err
+	}
+	return cj, nil
+}
+
+// nameOf returns under which name something is remembered of a Job that a CronJob controls, or none (nil), and the UID of that.
+func nameOf(j *batchv1.Job, cj *batchv1.CronJob) (name string, owner types.UID) {
+	if cj != nil {
+		return ofCronJob + cj.Name, cj.UID
 	}
 	return ofJobs + j.Name, ""
 }
 
 // forgetAfter is for how long it is remembered that the last Job of a name has failed, if no other comes.
 const forgetAfter = 30 * 24 * 60 * 60 // seconds
+
+// maxRemembered is of how many names of Jobs of a namespace something is remembered.
+const maxRemembered = 1000
 
 func memoryKey(namespace, name string) string {
 	return store.Key(objects.NoticeMemories, namespace, name)

@@ -50,6 +50,7 @@ type Teller struct {
 	namespaces map[string]map[string]string // annotations of those that ask for something
 	pending    map[string]*pending          // by receiver
 	allowed    map[string]*rate.Limiter     // by namespace
+	remembered map[string]map[string]bool   // names of Jobs of which something is remembered, by namespace
 }
 
 // record is what is known of a Job.
@@ -89,6 +90,7 @@ func NewTeller(timers *loop.Timers, receivers notify.Receivers) *Teller {
 	return &Teller{
 		timers: timers, receivers: receivers, known: map[types.UID]*record{}, marks: map[string]stored{}, recovered: map[types.UID]string{},
 		namespaces: map[string]map[string]string{}, pending: map[string]*pending{}, allowed: map[string]*rate.Limiter{},
+		remembered: map[string]map[string]bool{},
 	}
 }
 
@@ -110,6 +112,12 @@ func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 	if err != nil {
 		return err
 	}
+	s.Keys(objects.NoticeMemories+"/", "", func(key string) bool {
+		if namespace, name := objects.NameOf(key); strings.HasPrefix(name, ofJobs) {
+			t.remember(namespace, name)
+		}
+		return true
+	})
 	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
 		t.namespace(ns.Name, ns.Annotations)
 		return nil
@@ -169,10 +177,14 @@ func (t *Teller) Fold(_ *loop.Pass, change loop.Change) error {
 
 // Gone implements loop.GoneFollower.
 func (t *Teller) Gone(_ *loop.Pass, o store.Object) {
-	if objects.ResourceOf(o.Key) == objects.Namespaces {
-		_, name := objects.NameOf(o.Key)
+	switch namespace, name := objects.NameOf(o.Key); objects.ResourceOf(o.Key) {
+	case objects.Namespaces:
 		t.namespace(name, nil)
 		delete(t.allowed, name)
+	case objects.NoticeMemories:
+		if delete(t.remembered[namespace], name); len(t.remembered[namespace]) == 0 {
+			delete(t.remembered, namespace)
+		}
 	}
 }
 
@@ -191,7 +203,7 @@ func (t *Teller) JobRecovered(key string, j *batchv1.Job) {
 			rec.seen.Started = told
 		}
 		t.known[j.UID] = rec
-		mayTell := notify.CronJobOf(j) != "" || notices.Of(j.Annotations, t.namespaces[j.Namespace]).Wants(notices.Waits)
+		mayTell := claimsCronJob(j) || notices.Of(j.Annotations, t.namespaces[j.Namespace]).Wants(notices.Waits)
 		if m.Elsewhere || !rec.seen.Started && mayTell {
 			t.recovered[j.UID] = key
 		}
@@ -262,12 +274,13 @@ func (t *Teller) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
 	if !isNew && is == was && is.Started && !is.Ended {
 		return nil // nothing that matters
 	}
-	wanted, err := t.wanted(p, j)
+	cj, err := cronJobOf(p, j)
 	if err != nil {
 		return err
 	}
+	wanted := t.wanted(j, cj)
 	if is != was {
-		if err := t.decide(p, j, was, wanted); err != nil {
+		if err := t.decide(p, j, cj, was, wanted); err != nil {
 			return err
 		}
 	}
@@ -310,16 +323,25 @@ func (t *Teller) putMark(p *loop.Pass, key string, uid types.UID, rec *record, m
 	return err
 }
 
-// decide writes what a change of a Job means.
-func (t *Teller) decide(p *loop.Pass, j *batchv1.Job, was notify.Seen, wanted notices.Wanted) error {
-	name, owner := nameOf(j)
+// decide writes what a change of a Job means, which a CronJob controls, or none.
+func (t *Teller) decide(p *loop.Pass, j *batchv1.Job, cj *batchv1.CronJob, was notify.Seen, wanted notices.Wanted) error {
+	name, owner := nameOf(j, cj)
 	memory, err := readMemory(p, j.Namespace, name, owner)
 	if err != nil {
 		return err
 	}
-	said, after := notify.Decide(was, j, memory, wanted.After, p.Now)
+	said, after := notify.Decide(was, j, nameOfCronJob(cj), memory, wanted.After, p.Now)
 	if len(wanted.Receivers) == 0 && !memory.Failed {
 		after.Failed = false // nobody would be told that it has recovered
+	}
+	if memory.Empty() && !after.Empty() && cj == nil && !t.remember(j.Namespace, name) {
+		after = notify.Memory{}
+		if err := p.Event(objects.JobReference(j), events.JobController, corev1.EventTypeWarning, NotDelivered, fmt.Sprintf(
+			"nobody will be told when a Job of this name has recovered: %d others of this namespace have failed, of which that is remembered",
+			maxRemembered,
+		)); err != nil {
+			return err
+		}
 	}
 	if err := putMemory(p, j.Namespace, name, owner, memory, after); err != nil {
 		return err
@@ -332,6 +354,27 @@ func (t *Teller) decide(p *loop.Pass, j *batchv1.Job, was notify.Seen, wanted no
 	return nil
 }
 
+func nameOfCronJob(cj *batchv1.CronJob) string {
+	if cj == nil {
+		return ""
+	}
+	return cj.Name
+}
+
+// remember takes in that something is remembered of Jobs of a name, and reports whether there is room for that.
+func (t *Teller) remember(namespace, name string) bool {
+	names := t.remembered[namespace]
+	if names == nil {
+		names = map[string]bool{}
+		t.remembered[namespace] = names
+	}
+	if !names[name] && len(names) >= maxRemembered {
+		return false
+	}
+	names[name] = true
+	return true
+}
+
 // Due tells that a Job waits.
 func (t *Teller) Due(p *loop.Pass, key string) error {
 	j, ok, err := p.Jobs.Get(key)
@@ -342,10 +385,11 @@ func (t *Teller) Due(p *loop.Pass, key string) error {
 	if rec == nil {
 		return nil
 	}
-	wanted, err := t.wanted(p, j)
+	cj, err := cronJobOf(p, j)
 	if err != nil {
 		return err
 	}
+	wanted := t.wanted(j, cj)
 	until := notify.WaitsUntil(j, wanted.After)
 	if until.IsZero() || rec.seen.Started || !wanted.Wants(notices.Waits) || rec.mark.Waits == rec.seen.Attempt {
 		return nil
@@ -354,7 +398,7 @@ func (t *Teller) Due(p *loop.Pass, key string) error {
 		t.timers.Set(t, key, until)
 		return nil
 	}
-	n, m := notify.Waits(j, p.Now), rec.mark
+	n, m := notify.Waits(j, nameOfCronJob(cj), p.Now), rec.mark
 	m.Waits = rec.seen.Attempt
 	if err := t.putMark(p, key, j.UID, rec, m); err != nil {
 		return err
@@ -362,19 +406,13 @@ func (t *Teller) Due(p *loop.Pass, key string) error {
 	return t.Tell(p, objects.JobReference(j), &n, wanted)
 }
 
-// wanted returns what a Job asks for, or what it belongs to.
-func (t *Teller) wanted(p *loop.Pass, j *batchv1.Job) (notices.Wanted, error) {
+// wanted returns what a Job asks for, or what it belongs to: the CronJob that controls it, nil for none, and its namespace.
+func (t *Teller) wanted(j *batchv1.Job, cj *batchv1.CronJob) notices.Wanted {
 	var ofCronJob map[string]string
-	if name := notify.CronJobOf(j); name != "" {
-		cj, ok, err := p.CronJobs.Get(store.Key(objects.CronJobs, j.Namespace, name))
-		if err != nil {
-			return notices.Wanted{}, err
-		}
-		if ok {
-			ofCronJob = cj.Annotations
-		}
+	if cj != nil {
+		ofCronJob = cj.Annotations
 	}
-	return notices.Of(j.Annotations, ofCronJob, t.namespaces[j.Namespace]), nil
+	return notices.Of(j.Annotations, ofCronJob, t.namespaces[j.Namespace])
 }
 
 // wantedOf returns what a CronJob asks for, or its namespace.

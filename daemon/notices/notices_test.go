@@ -12,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/notices"
@@ -309,6 +310,122 @@ func TestTooMany(t *testing.T) {
 		}
 		if n := w.Figures()["jobd_notices_refused_total{failed}"]; n != 50 {
 			t.Errorf("%v were refused", n)
+		}
+	})
+}
+
+// remembered returns what is remembered of names, in order.
+func remembered(w *controltest.World) (names []string) {
+	w.T.Helper()
+	if err := w.Store.View(func(s *store.Snapshot) error {
+		s.Keys(objects.NoticeMemories+"/", "", func(key string) bool {
+			_, name := objects.NameOf(key)
+			names = append(names, name)
+			return true
+		})
+		return nil
+	}); err != nil {
+		w.T.Fatal(err)
+	}
+	return names
+}
+
+// A Job says itself who controls it. That is believed if it is so: a CronJob of that name, with that UID.
+func TestForgedControllers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		w.CreateCronJob("nightly", "0 1 1 1 *", "1m", func(cj *batchv1.CronJob) {
+			cj.Annotations = asks(notices.ReceiversAnnotation, "ops")
+		})
+		nightly := w.CronJob("nightly")
+		run := func(name string, code string, of *batchv1.CronJob, uid types.UID, annotations map[string]string) {
+			t.Helper()
+			j := controltest.Simulate(name, "1s", code)
+			j.Spec.BackoffLimit, j.Annotations = ptr.To(int32(0)), annotations
+			j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "CronJob", Name: of.Name, UID: uid, Controller: ptr.To(true)}}
+			if uid != nightly.UID { // or else it is removed at once, since its owner is gone
+				j.OwnerReferences = append(j.OwnerReferences, metav1.OwnerReference{
+					APIVersion: "batch/v1", Kind: "CronJob", Name: nightly.Name, UID: nightly.UID,
+				})
+			}
+			w.Create(j)
+			time.Sleep(time.Minute)
+		}
+		run("real", "1", nightly, nightly.UID, nil)
+		expect(w, "of the CronJob", "ops failed nightly")
+		run("forged", "0", nightly, "another", asks(notices.ReceiversAnnotation, "ops", notices.OnAnnotation, "finished"))
+		expect(w, "of another one of that name", "ops failed nightly", "ops finished forged")
+		nowhere := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}}
+		run("lost", "1", nowhere, "u", asks(notices.ReceiversAnnotation, "ops"))
+		expect(w, "of none", "ops failed nightly", "ops finished forged", "ops failed lost")
+		if got, want := remembered(w), []string{"cronjob.nightly", "job.lost"}; !slices.Equal(got, want) {
+			t.Errorf("remembered are %q, want %q", got, want)
+		}
+		run("mended", "0", nightly, nightly.UID, nil)
+		expect(w, "of the CronJob", "ops failed nightly", "ops finished forged", "ops failed lost", "ops recovered nightly")
+	})
+}
+
+// What is remembered of names of Jobs is bounded, also over a restart, and forgotten after a month.
+func TestNamesThatAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		fail := func(part string, n int) {
+			for i := range n {
+				j := controltest.Simulate(fmt.Sprint(part, "-", i), "1s", "1")
+				j.Spec.BackoffLimit, j.Annotations = ptr.To(int32(0)), asks(notices.ReceiversAnnotation, "watch", notices.OnAnnotation, "waits")
+				w.Create(j)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		w.Write(func(tx *store.Tx) error {
+			for i := range 990 {
+				tx.Put(store.Object{
+					Key: store.Key(objects.NoticeMemories, "default", fmt.Sprint("job.z-", i)), Value: []byte(`{"failed":true}`),
+					Expires: time.Now().Add(30 * 24 * time.Hour).Unix(),
+				})
+			}
+			return nil
+		})
+		w.Stop()
+		w.Start()
+		fail("a", 5)
+		w.Stop()
+		w.Start()
+		fail("b", 10)
+		if got := remembered(w); len(got) != 1000 {
+			t.Errorf("%d names are remembered", len(got))
+		}
+		j := controltest.Simulate("expected", "1s", "1") // which has room of its own
+		j.Spec.BackoffLimit, j.Annotations = ptr.To(int32(0)), asks(notices.ReceiversAnnotation, "watch", notices.EveryAnnotation, "20h")
+		w.Create(j)
+		time.Sleep(10 * time.Minute)
+		if got := remembered(w); len(got) != 1001 || !slices.Contains(got, "job.expected") {
+			t.Errorf("%d names are remembered, and what is expected of another is not", len(got))
+		}
+		lost := 0
+		for i := range 10 {
+			for _, e := range w.Events(fmt.Sprint("b-", i)) {
+				if strings.Contains(e, "nobody will be told when a Job of this name has recovered") {
+					lost++
+				}
+			}
+		}
+		if lost != 5 {
+			t.Errorf("%d are told that they are not remembered", lost)
+		}
+		w.Stop()
+		time.Sleep(31 * 24 * time.Hour)
+		w.Start()
+		time.Sleep(10 * time.Minute)
+		if got := remembered(w); len(got) > 0 {
+			t.Errorf("%q are remembered after a month", got)
+		}
+		fail("c", 10)
+		if got := remembered(w); len(got) != 10 {
+			t.Errorf("%d of 10 names are remembered", len(got))
 		}
 	})
 }

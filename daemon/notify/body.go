@@ -123,7 +123,7 @@ func (n *Notice) Environment(host string) []string {
 // Ping returns the address that a service for health checks is called at.
 func (n *Notice) Ping(address string) (string, error) {
 	name := cmp.Or(n.CronJob, n.Object.Name)
-	address = strings.NewReplacer("{namespace}", url.PathEscape(n.Object.Namespace), "{name}", url.PathEscape(name)).Replace(address)
+	address = strings.NewReplacer(namespaceHolder, url.PathEscape(n.Object.Namespace), nameHolder, url.PathEscape(name)).Replace(address)
 	u, err := url.Parse(address)
 	if err != nil {
 		return "", err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"mime"
 	"mime/quotedprintable"
 	"net/mail"
@@ -117,8 +118,8 @@ func TestPing(t *testing.T) {
 		"https://hc.example/u/start":              {"https://hc.example/u", Notice{Kind: notices.Started}},
 		"https://hc.example/u":                    {"https://hc.example/u", Notice{Kind: notices.Recovered, Result: "Complete"}},
 		"https://hc.example/u/fail?x=1":           {"https://hc.example/u?x=1", Notice{Kind: notices.Failed, Result: "Failed"}},
-		"https://hc.example/k/team-train":         {"https://hc.example/k/{namespace}-{name}", Notice{Kind: notices.Finished, Result: "Complete"}},
-		"https://hc.example/k/team-nightly/start": {"https://hc.example/k/{namespace}-{name}", Notice{Kind: notices.Started, CronJob: "nightly"}},
+		"https://hc.example/k/team_train":         {"https://hc.example/k/{namespace}_{name}", Notice{Kind: notices.Finished, Result: "Complete"}},
+		"https://hc.example/k/team_nightly/start": {"https://hc.example/k/{namespace}_{name}", Notice{Kind: notices.Started, CronJob: "nightly"}},
 	} {
 		c.notice.Object = Object{Kind: "Job", Namespace: "team", Name: "train"}
 		if got, err := c.notice.Ping(c.address); got != want || err != nil {
@@ -149,6 +150,7 @@ func TestSettingsOfReceivers(t *testing.T) {
 		"ops: {mail: {to: ['-oQ/tmp']}}":                                                              "ops: mail.to: ",
 		"ops: {mail: {to: [root], username: u}}":                                                      "ops: mail.username: needs",
 		"ops: {command: {args: [page]}}":                                                              "ops: command.args: must begin",
+		"ops: {healthcheck: {url: 'http://x/{namespace}-{name}'}}":                                    "ops: healthcheck.url: {namespace}-{name} is ambiguous",
 		"ops: {healthcheck: {url: 'http://x'}, timeout: 1h}":                                          "ops: timeout: ",
 	} {
 		var r Receivers
@@ -169,6 +171,76 @@ func TestSubjects(t *testing.T) {
 		n := Notice{Kind: kind, At: time.Now(), Object: Object{Kind: "Job", Namespace: "team", Name: "train"}}
 		if n.Subject() == "" || strings.Contains(n.Subject(), "\n") {
 			t.Errorf("%s: %q", kind, n.Subject())
+		}
+	}
+}
+
+func TestPlaceholders(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://x/u":                              "",
+		"http://x/{namespace}":                    "",
+		"http://x/{namespace}_{name}":             "",
+		"http://x/{namespace}/{name}":             "",
+		"http://x/{name}.{namespace}":             "",
+		"http://x/{namespace}-_-{name}":           "",
+		"http://x/{namespace}%2F{name}":           "",
+		"http://x/{namespace}_{name}/{name}":      "",
+		"http://x/{namespace}-{name}":             "url: {namespace}-{name} is ambiguous",
+		"http://x/{name}-{namespace}":             "url: {name}-{namespace} is ambiguous",
+		"http://x/{namespace}{name}":              "url: {namespace}{name} is ambiguous",
+		"http://x/{namespace}--{name}":            "url: {namespace}--{name} is ambiguous",
+		"http://x/{namespace}-Of-{name}":          "url: {namespace}-Of-{name} is ambiguous",
+		"http://x/{namespace}%2d{name}":           "url: {namespace}-{name} is ambiguous",
+		"http://x/{namespace}_{name}-{namespace}": "url: {name}-{namespace} is ambiguous",
+		"http://x/{name}":                         "url: needs {namespace} beside {name}",
+		"http://x/{namespace}_{nmae}":             `url: "{nmae}" stands for nothing`,
+		"http://x/{namespace}_%7Bname%7D":         "url: the braces of a placeholder",
+		"http://x/{namespace}_{name%7D":           "url: the braces of a placeholder",
+		"http://x/{namespace}_{name":              `url: "{name" stands for nothing`,
+		"http://x/name}":                          `url: "}" stands for nothing`,
+		"ftp://x/{namespace}":                     "url: must begin with",
+	} {
+		r := &Receiver{Healthcheck: &Healthcheck{}}
+		if err := r.CheckPings(address); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", address, err, want)
+		}
+	}
+	r := &Receiver{Healthcheck: &Healthcheck{}, Namespaces: []string{"team"}}
+	if err := r.CheckPings("http://x/{name}"); err != nil {
+		t.Errorf("of one namespace: %v", err)
+	}
+}
+
+// Whatever the names are, an address that is accepted is never that of two of them.
+func TestNoTwoNamesAreOneCheck(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(of ...string) string { return of[random.IntN(len(of))] }
+	name := func(separators ...string) string {
+		text := pick("a", "b")
+		for range random.IntN(4) {
+			text += pick(append(separators, "", "")...) + pick("a", "b")
+		}
+		return text
+	}
+	for range 300 {
+		address := "http://x/"
+		for range 1 + random.IntN(3) {
+			address += pick("{namespace}", "{name}") + pick("-", "_", ".", "/", "a", "-.", "--", "%2d", "")
+		}
+		if new(Receiver).CheckPings(address) != nil || !strings.Contains(address, "{name}") {
+			continue
+		}
+		of := map[string]Object{}
+		for range 300 {
+			n := Notice{Result: "Complete", Object: Object{Namespace: name("-", "--"), Name: name("-", "--", ".", ".", "-")}}
+			got, err := n.Ping(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, ok := of[got]; ok && other != n.Object {
+				t.Fatalf("%s is %s for %v and for %v", address, got, other, n.Object)
+			}
+			of[got] = n.Object
 		}
 	}
 }

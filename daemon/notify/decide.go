@@ -63,8 +63,8 @@ func (m Memory) Empty() bool { return !m.Failed && m.Overdue == nil && m.Every =
 func (m Memory) Bad() bool { return m.Failed || m.Overdue != nil }
 
 // Decide returns what has happened to a Job that was seen in one state and now is in another, and what is to be remembered of
-// its name. A retry begins a Job anew.
-func Decide(was Seen, j *batchv1.Job, m Memory, after time.Duration, now time.Time) ([]Notice, Memory) {
+// its name, or of the CronJob that controls it, if one does. A retry begins a Job anew.
+func Decide(was Seen, j *batchv1.Job, cronJob string, m Memory, after time.Duration, now time.Time) ([]Notice, Memory) {
 	is := was.Then(j)
 	if was.Attempt != is.Attempt {
 		was = Seen{}
@@ -72,10 +72,10 @@ func Decide(was Seen, j *batchv1.Job, m Memory, after time.Duration, now time.Ti
 	var said []Notice
 	if is.Started && !was.Started {
 		if !is.Ended || ran(j) {
-			said = append(said, about(j, notices.Started, now))
+			said = append(said, about(j, cronJob, notices.Started, now))
 		}
 		if late := now.Sub(dueSince(j)); !is.Ended && late > after {
-			n := about(j, notices.StartedLate, now)
+			n := about(j, cronJob, notices.StartedLate, now)
 			n.Message = fmt.Sprintf("It has started %s after it was due.", duration.HumanDuration(late))
 			said = append(said, n)
 		}
@@ -84,7 +84,7 @@ func Decide(was Seen, j *batchv1.Job, m Memory, after time.Duration, now time.Ti
 		return said, m
 	}
 	end := batch.End(&j.Status)
-	n := about(j, notices.Finished, end.LastTransitionTime.Time)
+	n := about(j, cronJob, notices.Finished, end.LastTransitionTime.Time)
 	n.Result, n.Reason, n.Message = string(end.Type), cut(end.Reason, maxReason), cut(end.Message, maxMessage)
 	switch {
 	case end.Type == batchv1.JobFailed:
@@ -105,26 +105,16 @@ func Decide(was Seen, j *batchv1.Job, m Memory, after time.Duration, now time.Ti
 func ran(j *batchv1.Job) bool { return j.Status.Succeeded > 0 || j.Status.Failed > 0 }
 
 // about returns a notice about a Job. One of a kind is sent for each attempt, and one for its end, whatever that is.
-func about(j *batchv1.Job, kind notices.Kind, at time.Time) Notice {
+func about(j *batchv1.Job, cronJob string, kind notices.Kind, at time.Time) Notice {
 	attempt, part := batch.AttemptOf(j.Annotations), string(kind)
 	if kind == notices.Finished {
 		part = "end"
 	}
-	n := Notice{
+	return Notice{
 		ID: newID(j.UID, "/", part, "/", attempt), Kind: kind, Attempt: attempt, At: at,
-		Object: Object{Kind: "Job", Namespace: j.Namespace, Name: j.Name, UID: string(j.UID)},
-		Help:   "jobctl why jobs/" + j.Name + " -n " + j.Namespace,
+		Object: Object{Kind: "Job", Namespace: j.Namespace, Name: j.Name, UID: string(j.UID)}, CronJob: cronJob,
+		Help: "jobctl why jobs/" + j.Name + " -n " + j.Namespace,
 	}
-	n.CronJob = CronJobOf(j)
-	return n
-}
-
-// CronJobOf returns the name of the CronJob that controls a Job; empty if none does.
-func CronJobOf(j *batchv1.Job) string {
-	if owner := metav1.GetControllerOfNoCopy(j); owner != nil && owner.Kind == "CronJob" {
-		return owner.Name
-	}
-	return ""
 }
 
 // waitingSince returns since when a Job could have started: since it was created, resumed or retried.
@@ -162,9 +152,9 @@ func WaitsUntil(j *batchv1.Job, after time.Duration) time.Time {
 	return waitingSince(j).Add(after)
 }
 
-// Waits returns the notice of a Job that has not started.
-func Waits(j *batchv1.Job, now time.Time) Notice {
-	n := about(j, notices.Waits, now)
+// Waits returns the notice of a Job that has not started, which a CronJob may control.
+func Waits(j *batchv1.Job, cronJob string, now time.Time) Notice {
+	n := about(j, cronJob, notices.Waits, now)
 	n.Message = fmt.Sprintf("It has waited for %s.", duration.HumanDuration(now.Sub(waitingSince(j))))
 	return n
 }

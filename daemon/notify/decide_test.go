@@ -82,7 +82,7 @@ func TestDecide(t *testing.T) {
 		},
 	}
 	for _, c := range cases {
-		said, then := Decide(c.was, c.job, c.memory, notices.DefaultAfter, begin.Add(c.now))
+		said, then := Decide(c.was, c.job, "", c.memory, notices.DefaultAfter, begin.Add(c.now))
 		var kinds []string
 		for _, n := range said {
 			kinds = append(kinds, string(n.Kind))
@@ -111,7 +111,7 @@ func TestNoticesOfAnyJob(t *testing.T) {
 					}
 				}
 				var said []Notice
-				said, m = Decide(was, j, m, time.Minute, begin.Add(time.Duration(step)*time.Second))
+				said, m = Decide(was, j, "", m, time.Minute, begin.Add(time.Duration(step)*time.Second))
 				was = was.Then(j)
 				for _, n := range said {
 					ids = append(ids, n.ID)
@@ -187,10 +187,11 @@ func TestChoose(t *testing.T) {
 		want  string
 		again time.Time
 	}{
-		"nothing":                        {},
-		"the first":                      {queue: []Waiting{{"1", "a", time.Time{}}, {"2", "b", time.Time{}}}, want: "1"},
-		"not behind one that has failed": {queue: []Waiting{{"1", "a", later}, {"2", "a", time.Time{}}, {"3", "b", now}}, want: "3"},
-		"all have failed":                {queue: []Waiting{{"1", "a", later.Add(1)}, {"2", "a", time.Time{}}, {"3", "b", later}}, again: later},
+		"nothing":                             {},
+		"the first":                           {queue: []Waiting{{"1", "a", time.Time{}, false}, {"2", "b", time.Time{}, false}}, want: "1"},
+		"not behind one that has failed":      {queue: []Waiting{{"1", "a", later, false}, {"2", "a", time.Time{}, false}, {"3", "b", now, false}}, want: "3"},
+		"behind one that some have not taken": {queue: []Waiting{{"1", "a", later, true}, {"2", "a", time.Time{}, false}}, want: "2"},
+		"all have failed":                     {queue: []Waiting{{"1", "a", later.Add(1), false}, {"2", "a", time.Time{}, false}, {"3", "b", later, false}}, again: later},
 	} {
 		if key, again := Choose(c.queue, now); key != c.want || !again.Equal(c.again) {
 			t.Errorf("%s: %q %v", name, key, again)

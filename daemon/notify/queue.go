@@ -17,6 +17,8 @@ type Pending struct {
 	// Next is when it is tried again; zero: at once. Error is why it has failed.
 	Next  time.Time `json:"next,omitzero"`
 	Error string    `json:"error,omitempty"`
+	// Over are those of a receiver's several recipients who have it, or who never will.
+	Over []string `json:"over,omitempty"`
 }
 
 // Failed returns what is stored after a failure, and whether the notice is given up.
@@ -36,10 +38,13 @@ type Waiting struct {
 	Key  string
 	Name string // Notice.Name
 	Next time.Time
+	// Partly says that some of its recipients have it.
+	Partly bool
 }
 
 // Choose returns which notice is delivered next, or, if there is none, when to look again; zero for not before the queue has
-// changed. Notices of one name are delivered in order: one that has failed holds back those behind it, and nobody else's.
+// changed. Notices of one name are delivered in order: one that has failed holds back those behind it, and nobody else's. One that only
+// some recipients have not taken holds back none, which would be new to the others.
 func Choose(queue []Waiting, now time.Time) (key string, again time.Time) {
 	held := map[string]bool{}
 	for _, w := range queue {
@@ -49,7 +54,7 @@ func Choose(queue []Waiting, now time.Time) (key string, again time.Time) {
 		if !w.Next.After(now) {
 			return w.Key, time.Time{}
 		}
-		held[w.Name] = true
+		held[w.Name] = !w.Partly
 		if again.IsZero() || w.Next.Before(again) {
 			again = w.Next
 		}

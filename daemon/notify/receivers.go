@@ -68,7 +68,7 @@ type Command struct {
 }
 
 // Healthcheck is a service that is told of starts, successes and failures, and that raises the alarm itself when it is not:
-// URL/start, URL and URL/fail. {namespace} and {name} in the URL stand for the CronJob's, or the Job's.
+// URL/start, URL and URL/fail. {namespace} and {name} in the URL stand for the CronJob's, or the Job's (CheckPings).
 type Healthcheck struct {
 	URL     string `json:"url,omitempty"`
 	URLFile string `json:"url-file,omitempty"`
@@ -203,7 +203,7 @@ func (r *Receiver) check() error {
 	case r.Command != nil:
 		return within("command", r.Command.check())
 	}
-	return within("healthcheck", checkURL(r.Healthcheck.URL, r.Healthcheck.URLFile))
+	return within("healthcheck", checkURL(r.Healthcheck.URL, r.Healthcheck.URLFile, r.CheckPings))
 }
 
 func countSet(all ...bool) (n int) {
@@ -223,7 +223,7 @@ func within(part string, err error) error {
 }
 
 func (w *Webhook) check() error {
-	if err := checkURL(w.URL, w.URLFile); err != nil {
+	if err := checkURL(w.URL, w.URLFile, CheckURL); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
@@ -248,7 +248,8 @@ func (w *Webhook) check() error {
 	return nil
 }
 
-func checkURL(text, file string) error {
+// checkURL checks an address by check, or the name of its file, of which the content is checked when it is read.
+func checkURL(text, file string, check func(text string) error) error {
 	switch {
 	case (text == "") == (file == ""):
 		return errors.New("url: one of url and url-file must be set")
@@ -257,7 +258,7 @@ func checkURL(text, file string) error {
 	case file != "":
 		return nil
 	}
-	return CheckURL(text)
+	return check(text)
 }
 
 // CheckURL checks the address of a receiver.

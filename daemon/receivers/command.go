@@ -25,7 +25,7 @@ type command struct {
 // maxOutput is how much of what a program says is kept for the error.
 const maxOutput = 1 << 10
 
-func (c *command) send(ctx context.Context, n *notify.Notice) error {
+func (c *command) send(ctx context.Context, n *notify.Pending) error {
 	input, err := n.JSON(c.host)
 	if err != nil {
 		return err

@@ -51,6 +51,7 @@ type Options struct {
 type Deliveries struct {
 	Options
 	senders map[string]sender
+	update  func(ctx context.Context, fn func(tx *store.Tx) error) error // of the store
 	results *prometheus.CounterVec
 
 	mu     sync.Mutex
@@ -61,15 +62,16 @@ type Deliveries struct {
 // former is the queue of what waits for receivers that are in the settings no more.
 const former = ""
 
-// sender delivers one notice.
+// sender delivers one notice. The error may be partly.
 type sender interface {
-	send(ctx context.Context, n *notify.Notice) error
+	send(ctx context.Context, n *notify.Pending) error
 }
 
 // queue is what waits for a receiver.
 type queue struct {
-	waiting []notify.Waiting // in the order of their keys
-	changed follow.Signal
+	waiting   []notify.Waiting // in the order of their keys
+	changed   follow.Signal
+	unwritten string // why what came of an attempt cannot be written down; empty if it can
 }
 
 // New makes what Run runs; nil if there are no receivers.
@@ -78,7 +80,7 @@ func New(o Options) *Deliveries {
 		return nil
 	}
 	d := &Deliveries{
-		Options: o, senders: map[string]sender{}, queues: map[string]*queue{}, events: events.New(o.Host),
+		Options: o, senders: map[string]sender{}, update: o.Store.Update, queues: map[string]*queue{}, events: events.New(o.Host),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "jobd", Name: "notices_total",
 			Help: "Attempts to deliver notices: delivered, failed (and tried again), or lost (and not tried again).",
@@ -101,7 +103,7 @@ func newSender(r *notify.Receiver, host string) sender {
 	case r.Command != nil:
 		return &command{r.Command, host}
 	}
-	return &healthcheck{r.Healthcheck, newClient()}
+	return &healthcheck{r, newClient()}
 }
 
 // Register adds the metrics to a registry until unregister is called.
@@ -128,14 +130,17 @@ func (waitingMetric) Describe(out chan<- *prometheus.Desc) { out <- waitingDesc 
 // Collect implements prometheus.Collector.
 func (w waitingMetric) Collect(out chan<- prometheus.Metric) {
 	for name := range w.Receivers {
-		out <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(w.pending(name)), name)
+		pending, _ := w.waits(name)
+		out <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(pending), name)
 	}
 }
 
-func (d *Deliveries) pending(receiver string) int {
+// waits returns how many notices wait for a receiver, and why nothing can be written down about it.
+func (d *Deliveries) waits(receiver string) (pending int, unwritten string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.queues[receiver].waiting)
+	q := d.queues[receiver]
+	return len(q.waiting), q.unwritten
 }
 
 // Run delivers notices until ctx ends.
@@ -179,7 +184,7 @@ func (d *Deliveries) show(o store.Object, gone bool) {
 		d.Logger.Error("a notice cannot be read, and waits", "notice", o.Key, "error", err)
 		return
 	}
-	w := notify.Waiting{Key: o.Key, Name: p.Name(), Next: p.Next}
+	w := notify.Waiting{Key: o.Key, Name: p.Name(), Next: p.Next, Partly: len(p.Over) > 0}
 	if q == d.queues[former] {
 		w.Next = time.Time{}
 	}
@@ -199,10 +204,7 @@ func (d *Deliveries) serve(ctx context.Context, receiver string) {
 		key, again := notify.Choose(q.waiting, time.Now())
 		d.mu.Unlock()
 		if key != "" {
-			if err := d.deliver(ctx, key); err != nil && ctx.Err() == nil {
-				d.Logger.Warn("cannot note what has become of a notice", "receiver", receiver, "error", err)
-				follow.Sleep(ctx, time.Minute)
-			}
+			d.deliver(ctx, key)
 			continue
 		}
 		var timer <-chan time.Time
@@ -219,39 +221,93 @@ func (d *Deliveries) serve(ctx context.Context, receiver string) {
 
 var errFormer = errors.New("the receiver is in the settings of jobd no more")
 
-// deliver tries to deliver a notice, and notes what came of that. The error is of the store.
-func (d *Deliveries) deliver(ctx context.Context, key string) error {
-	p, err := d.read(key)
-	if err != nil || p == nil {
-		d.show(store.Object{Key: key}, true)
-		return err
-	}
+// deliver tries to deliver a notice, and notes what came of that.
+func (d *Deliveries) deliver(ctx context.Context, key string) {
 	name := teller.ReceiverOf(key)
-	r := d.Receivers[name]
-	if r == nil {
-		return d.note(ctx, name, key, *p, errFormer, true)
+	var p *notify.Pending
+	d.insist(ctx, name, func(context.Context) (err error) {
+		p, err = d.read(key)
+		return err
+	})
+	if p == nil {
+		if ctx.Err() == nil {
+			d.show(store.Object{Key: key}, true)
+		}
+		return
 	}
-	if p.Next.After(time.Now()) { // the queue knew an earlier state
-		d.queueAgain(key, p)
-		return nil
+	failed, lost := errFormer, true
+	if r := d.Receivers[name]; r != nil {
+		if p.Next.After(time.Now()) { // the queue knew an earlier state
+			d.queueAgain(key, p)
+			return
+		}
+		var tried bool
+		if failed, tried = d.attempt(ctx, r, name, key, p); !tried {
+			return
+		}
+		lost = false
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.Limit())
+	d.insist(ctx, name, func(ctx context.Context) error { return d.note(ctx, name, key, *p, failed, lost) })
+}
+
+// attempt tries to deliver a notice once. It reports whether it has got to that before the daemon stops.
+func (d *Deliveries) attempt(ctx context.Context, r *notify.Receiver, name, key string, p *notify.Pending) (failed error, tried bool) {
+	limited, cancel := context.WithTimeout(ctx, r.Limit())
 	defer cancel()
 	if p.Text == "" && p.Failures == 0 && r.Healthcheck == nil {
-		if err := d.explain(ctx, key, p); err != nil {
-			return err
+		text, err := d.Explain(limited, p.Object)
+		if err == nil && text != "" { // or the object is gone by now, or the loop too busy; the notice itself says what has happened
+			p.Notice.Explain(text)
+			if !d.insist(ctx, name, func(ctx context.Context) error { return d.putText(ctx, key, p) }) {
+				return nil, false
+			}
 		}
 	}
+	limited, cancel = context.WithTimeout(ctx, r.Limit())
+	defer cancel()
 	crash.At("notice.sending")
-	failed := d.senders[name].send(ctx, &p.Notice)
+	failed = d.senders[name].send(limited, p)
 	crash.At("notice.sent")
-	if failed != nil && context.Cause(ctx) != nil {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return nil // the daemon stops, and tries it again
+	if failed != nil && context.Cause(limited) != nil {
+		if errors.Is(limited.Err(), context.Canceled) && !errors.As(failed, new(*partly)) {
+			return nil, false // the daemon stops, and tries it again
 		}
 		failed = fmt.Errorf("it took longer than %v: %w", r.Limit(), failed)
 	}
-	return d.note(context.WithoutCancel(ctx), name, key, *p, failed, false)
+	return failed, true
+}
+
+// insist does something with the store until that succeeds, and reports whether it has before the daemon stops. What was delivered is
+// not delivered again because nothing can be written down, as on a full disk. Meanwhile the receiver gets nothing else.
+func (d *Deliveries) insist(ctx context.Context, receiver string, do func(ctx context.Context) error) bool {
+	for said := ""; ; {
+		err := do(context.WithoutCancel(ctx))
+		d.stuck(receiver, err)
+		if err == nil {
+			return true
+		}
+		if text := err.Error(); text != said {
+			said = text
+			d.Logger.Warn("cannot note what has become of a notice", "receiver", receiver, "error", err)
+		}
+		if follow.Sleep(ctx, time.Minute); ctx.Err() != nil {
+			return false
+		}
+	}
+}
+
+// stuck notes why nothing can be written down about a receiver.
+func (d *Deliveries) stuck(receiver string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[receiver]
+	if q == nil {
+		q = d.queues[former]
+	}
+	q.unwritten = ""
+	if err != nil {
+		q.unwritten = err.Error()
+	}
 }
 
 // queueAgain corrects what the queue has of a notice.
@@ -273,18 +329,13 @@ func (d *Deliveries) read(key string) (p *notify.Pending, err error) {
 	return p, err
 }
 
-// explain adds to a notice what there is to be said, once, so that it says the same however often it is delivered.
-func (d *Deliveries) explain(ctx context.Context, key string, p *notify.Pending) error {
-	text, err := d.Explain(ctx, p.Object)
-	if err != nil || text == "" {
-		return nil // the object is gone by now, or the loop too busy; the notice itself says what has happened
-	}
-	p.Notice.Explain(text)
+// putText stores what there is to be said of a notice, once, so that it says the same however often it is delivered.
+func (d *Deliveries) putText(ctx context.Context, key string, p *notify.Pending) error {
 	value, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	err = d.Store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+	err = d.update(ctx, func(tx *store.Tx) error {
 		if o, ok := tx.Get(key); ok {
 			tx.Put(store.Object{Key: key, UID: o.UID, Value: value})
 		}
@@ -294,17 +345,28 @@ func (d *Deliveries) explain(ctx context.Context, key string, p *notify.Pending)
 	return err
 }
 
-// note stores what came of an attempt: the notice is removed once it is delivered or lost, and otherwise tried again.
+// note stores what came of an attempt: the notice is removed once it is delivered or lost, and otherwise tried again, with those
+// recipients for whom it is not over.
 func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pending, failed error, lost bool) error {
 	now := time.Now()
-	result := "delivered"
+	end, result := ending{failed: failed, lost: lost}, "delivered"
+	var part *partly
+	if errors.As(failed, &part) {
+		p.Over = append(slices.Clone(p.Over), part.over...)
+		end.delivered, end.lost = len(part.later) == 0, len(part.never) > 0
+	} else {
+		end.delivered = failed == nil
+	}
 	if failed != nil {
 		over := false
 		p, over = p.Failed(failed, now)
-		lost = lost || over
 		result = "failed"
+		if over && !end.delivered {
+			end.lost, part = true, nil
+		}
 	}
-	if lost {
+	gone := end.delivered || end.lost && part == nil
+	if end.lost {
 		result = "lost"
 		d.Logger.Warn("a notice is lost", "receiver", receiver, "kind", p.Kind, "object", p.Object.Namespace+"/"+p.Object.String(), "error", p.Error)
 	}
@@ -312,22 +374,22 @@ func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pe
 	if err != nil {
 		return err
 	}
-	err = d.Store.Update(ctx, func(tx *store.Tx) error {
+	err = d.update(ctx, func(tx *store.Tx) error {
 		o, ok := tx.Get(key)
 		if !ok {
 			return nil
 		}
-		if failed != nil && !lost {
-			tx.Put(store.Object{Key: key, UID: o.UID, Value: value})
-		} else {
+		if gone {
 			tx.Delete(key)
+		} else {
+			tx.Put(store.Object{Key: key, UID: o.UID, Value: value})
 		}
-		if lost {
+		if end.lost {
 			if err := d.tellLost(tx, receiver, &p, now); err != nil {
 				return err
 			}
 		}
-		return d.standing(tx, receiver, &p, failed, lost, now)
+		return d.standing(tx, receiver, &p, end, now)
 	})
 	if err != nil {
 		return err
@@ -335,12 +397,18 @@ func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pe
 	crash.At("notice.noted")
 	d.results.WithLabelValues(receiver, result).Inc()
 	// The queue learns of it from the store, but the next choice comes before.
-	d.show(store.Object{Key: key, Value: value}, failed == nil || lost)
+	d.show(store.Object{Key: key, Value: value}, gone)
 	return nil
 }
 
+// ending is what came of an attempt to deliver a notice. Of one to several recipients it may be delivered to some, and lost to others.
+type ending struct {
+	failed          error
+	delivered, lost bool
+}
+
 // standing stores how a receiver has fared.
-func (d *Deliveries) standing(tx *store.Tx, receiver string, p *notify.Pending, failed error, lost bool, now time.Time) error {
+func (d *Deliveries) standing(tx *store.Tx, receiver string, p *notify.Pending, end ending, now time.Time) error {
 	if d.Receivers[receiver] == nil {
 		tx.Delete(standingKey(receiver))
 		return nil
@@ -351,13 +419,14 @@ func (d *Deliveries) standing(tx *store.Tx, receiver string, p *notify.Pending, 
 			return err
 		}
 	}
-	if failed == nil {
+	if end.delivered {
 		s.Delivered++
 		s.DeliveredAt, s.LastError, s.FailedAt = &now, "", nil
-	} else {
+	}
+	if end.failed != nil {
 		s.LastError, s.FailedAt = p.Error, &now
 	}
-	if lost {
+	if end.lost {
 		s.Lost++
 		s.LostLast, s.LostAt = p.Object.Namespace+"/"+p.Object.String(), &now
 	}
@@ -384,6 +453,9 @@ func (d *Deliveries) tellLost(tx *store.Tx, receiver string, p *notify.Pending, 
 	}
 	// What the receiver has answered is for administrators: jobctl notify, and the log.
 	message := fmt.Sprintf("%s could not be told of %q", receiver, p.Kind)
+	if len(p.Over) > 0 {
+		message = fmt.Sprintf("not all that %s stands for could be told of %q", receiver, p.Kind)
+	}
 	d.mu.Lock()
 	e := d.events.Event(about, component, corev1.EventTypeWarning, teller.NotDelivered, message, now)
 	d.mu.Unlock()
@@ -416,7 +488,8 @@ func (d *Deliveries) List() (list notices.List, err error) {
 	}
 	err = d.Store.View(func(s *store.Snapshot) error {
 		for _, name := range slices.Sorted(maps.Keys(d.Receivers)) {
-			r := notices.Receiver{Name: name, Kind: d.Receivers[name].Kind(), To: d.Receivers[name].To(), Pending: d.pending(name)}
+			r := notices.Receiver{Name: name, Kind: d.Receivers[name].Kind(), To: d.Receivers[name].To()}
+			r.Pending, r.Unwritten = d.waits(name)
 			if o, ok := s.Get(standingKey(name)); ok {
 				if err := json.Unmarshal(o.Value, &r.Standing); err != nil {
 					return err
@@ -439,8 +512,7 @@ func (d *Deliveries) Test(ctx context.Context, receiver string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Receivers[receiver].Limit())
 	defer cancel()
-	n := notify.NewTest(receiver, time.Now())
-	return d.senders[receiver].send(ctx, &n)
+	return d.senders[receiver].send(ctx, &notify.Pending{Notice: notify.NewTest(receiver, time.Now())})
 }
 
 // Discard removes the notices that were written while there were receivers. It is called when there are none.

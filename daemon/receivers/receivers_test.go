@@ -29,10 +29,10 @@ import (
 type fake struct {
 	mu   sync.Mutex
 	took []string // notices that it was given, in order
-	does func(ctx context.Context, n *notify.Notice) error
+	does func(ctx context.Context, n *notify.Pending) error
 }
 
-func (f *fake) send(ctx context.Context, n *notify.Notice) error {
+func (f *fake) send(ctx context.Context, n *notify.Pending) error {
 	f.mu.Lock()
 	f.took = append(f.took, n.ID)
 	does := f.does
@@ -51,6 +51,7 @@ type rig struct {
 	receivers notify.Receivers
 	explained atomic.Int32
 	of        *Deliveries
+	prepare   func() // called before it runs; nil for nothing
 	stop      func()
 }
 
@@ -84,6 +85,9 @@ func (r *rig) start() {
 		if r.receivers[name] != nil {
 			r.of.senders[name] = s
 		}
+	}
+	if r.prepare != nil {
+		r.prepare()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -151,7 +155,7 @@ func TestOrderAndFailures(t *testing.T) {
 		r := newRig(t)
 		defer r.end()
 		var said []string
-		r.senders["a"].does = func(_ context.Context, n *notify.Notice) error {
+		r.senders["a"].does = func(_ context.Context, n *notify.Pending) error {
 			said = append(said, n.ID+" "+n.Text)
 			if n.ID == "1" && len(said) < 4 {
 				return errRefused
@@ -186,7 +190,7 @@ func TestAReceiverThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.end()
-		r.senders["a"].does = func(ctx context.Context, _ *notify.Notice) error { <-ctx.Done(); return ctx.Err() }
+		r.senders["a"].does = func(ctx context.Context, _ *notify.Pending) error { <-ctx.Done(); return ctx.Err() }
 		r.tell("a", "1", "x")
 		r.tell("b", "2", "x")
 		r.took("b", "2")
@@ -210,7 +214,7 @@ func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.end()
-		r.senders["a"].does = func(context.Context, *notify.Notice) error { return errRefused }
+		r.senders["a"].does = func(context.Context, *notify.Pending) error { return errRefused }
 		r.tell("a", "1", "x")
 		time.Sleep(notify.GiveUp + time.Hour)
 		r.left(0)
@@ -241,7 +245,7 @@ func TestAReceiverThatIsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.end()
-		r.senders["a"].does = func(context.Context, *notify.Notice) error { return errRefused }
+		r.senders["a"].does = func(context.Context, *notify.Pending) error { return errRefused }
 		r.senders["b"].does = r.senders["a"].does
 		r.tell("a", "1", "x")
 		r.tell("b", "2", "x")
@@ -256,5 +260,120 @@ func TestAReceiverThatIsNoMore(t *testing.T) {
 		}
 		r.left(0)
 		r.start()
+	})
+}
+
+// What some of several recipients have is not sent to them again, holds up nothing that is new to them, and is told if it is lost to
+// the others.
+func TestDeliveredInPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		var mu sync.Mutex
+		var over []string // of each attempt
+		later := true
+		refuse := func(to string, forGood bool) refusal { return refusal{to, errRefused, forGood} }
+		r.senders["a"].does = func(_ context.Context, p *notify.Pending) error {
+			mu.Lock()
+			defer mu.Unlock()
+			over = append(over, p.ID+strings.Join(p.Over, ""))
+			switch {
+			case p.ID == "1" && len(p.Over) == 0:
+				return outcome([]string{"x", "y", "z"}, []refusal{refuse("y", false), refuse("z", true)}, false)
+			case p.ID == "1" && later:
+				return outcome([]string{"y"}, []refusal{refuse("y", false)}, true)
+			}
+			return nil
+		}
+		r.tell("a", "1", "x")
+		r.tell("a", "2", "x")
+		synctest.Wait()
+		mu.Lock()
+		if got, want := strings.Join(over, " "), "1 2"; got != want {
+			t.Errorf("attempts %q, want %q", got, want)
+		}
+		mu.Unlock()
+		r.left(1)
+		time.Sleep(time.Minute)
+		mu.Lock()
+		later = false
+		mu.Unlock()
+		r.stop()
+		r.start()
+		time.Sleep(10 * time.Minute)
+		r.left(0)
+		for _, of := range over[2:] {
+			if of != "1xz" {
+				t.Errorf("attempts %q", over)
+			}
+		}
+		list, _ := r.of.List()
+		if s := list.Items[0].Standing; s.Delivered != 2 || s.Lost != 1 || s.LostLast != "team/jobs/x" {
+			t.Errorf("%+v", s)
+		}
+		var said []string
+		_ = r.store.View(func(s *store.Snapshot) error {
+			return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
+				said = append(said, e.Message)
+				return nil
+			})
+		})
+		if want := []string{`not all that a stands for could be told of "failed"`}; !slices.Equal(said, want) {
+			t.Errorf("events %q", said)
+		}
+		r.senders["a"].does = func(context.Context, *notify.Pending) error {
+			return outcome([]string{"x", "y"}, []refusal{refuse("y", false)}, true)
+		}
+		r.tell("a", "3", "x")
+		time.Sleep(notify.GiveUp + time.Hour)
+		r.left(0)
+		if list, _ := r.of.List(); list.Items[0].Lost != 2 || list.Items[0].Delivered != 2 {
+			t.Errorf("%+v", list.Items[0])
+		}
+	})
+}
+
+// What was delivered, and cannot be written down, is not delivered again until the daemon is started anew, and then by the same id.
+func TestWhatCannotBeWrittenDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		var full atomic.Bool
+		fill := func() {
+			update := r.of.update
+			r.of.update = func(ctx context.Context, fn func(tx *store.Tx) error) error {
+				if full.Load() {
+					return store.ErrFull
+				}
+				return update(ctx, fn)
+			}
+		}
+		sent := func(context.Context, *notify.Pending) error { full.Store(true); return nil } // the disk is full from then on
+		r.stop()
+		r.senders["a"].does = sent
+		r.prepare = fill
+		r.start()
+		r.tell("a", "1", "x")
+		r.tell("a", "2", "y")
+		time.Sleep(5 * time.Hour)
+		r.took("a", "1")
+		list, err := r.of.List()
+		if err != nil || list.Items[0].Unwritten != store.ErrFull.Error() || list.Items[0].Pending != 2 || list.Items[1].Unwritten != "" {
+			t.Errorf("%+v: %v", list.Items, err)
+		}
+		r.stop() // which it does not hold up
+		r.start()
+		time.Sleep(5 * time.Hour)
+		r.took("a", "1", "1")
+		r.senders["a"].mu.Lock()
+		r.senders["a"].does = nil
+		r.senders["a"].mu.Unlock()
+		full.Store(false)
+		time.Sleep(2 * time.Minute)
+		r.took("a", "1", "1", "2")
+		r.left(0)
+		if list, _ := r.of.List(); list.Items[0].Unwritten != "" || list.Items[0].Delivered != 2 {
+			t.Errorf("%+v", list.Items[0])
+		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,11 +23,11 @@ import (
 	"github.com/jobd/jobd/daemon/notify"
 )
 
-func notice() *notify.Notice {
-	return &notify.Notice{
+func notice() *notify.Pending {
+	return &notify.Pending{Notice: notify.Notice{
 		ID: "0123", Kind: notices.Failed, At: time.Unix(0, 0), Result: "Failed", Reason: "BackoffLimitExceeded", Message: "$(touch /tmp/x) `id`",
 		Object: notify.Object{Kind: "Job", Namespace: "team", Name: "train", UID: "u"},
-	}
+	}}
 }
 
 func write(t *testing.T, name, text string, mode os.FileMode) string {
@@ -82,17 +84,25 @@ func TestHealthcheck(t *testing.T) {
 	var got []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = append(got, r.Method+" "+r.URL.Path) }))
 	defer server.Close()
-	h := newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URL: server.URL + "/k/{namespace}-{name}"}}, "box")
-	start, success, trial := notice(), notice(), notify.NewTest("watch", time.Now())
+	h := newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URL: server.URL + "/k/{namespace}_{name}"}}, "box")
+	start, success, trial := notice(), notice(), notify.Pending{Notice: notify.NewTest("watch", time.Now())}
 	start.Kind, start.Result = notices.Started, ""
 	success.Kind, success.Result = notices.Recovered, "Complete"
-	for _, n := range []*notify.Notice{start, notice(), success, &trial} {
+	for _, n := range []*notify.Pending{start, notice(), success, &trial} {
 		if err := h.send(t.Context(), n); err != nil {
 			t.Error(err)
 		}
 	}
-	if s := strings.Join(got, ", "); !strings.HasPrefix(s, "POST /k/team-train/start, POST /k/team-train/fail, POST /k/team-train, HEAD /k/") {
+	if s := strings.Join(got, ", "); !strings.HasPrefix(s, "POST /k/team_train/start, POST /k/team_train/fail, POST /k/team_train, HEAD /k/") {
 		t.Errorf("%s", s)
+	}
+}
+
+// What a file has is checked when it is read.
+func TestAddressesInFiles(t *testing.T) {
+	h := newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URLFile: write(t, "url", "http://127.0.0.1:1/{namespace}-{name}\n", 0o600)}}, "box")
+	if err := h.send(t.Context(), notice()); err == nil || !strings.Contains(err.Error(), "is ambiguous") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -149,6 +159,16 @@ func TestCommand(t *testing.T) {
 	t.Error("what the command has started goes on")
 }
 
+func TestSendmailOfSeveral(t *testing.T) {
+	program := write(t, "sendmail", "#!/bin/sh\ncat >/dev/null\ncase $5 in b) exit 67;; c) exit 75;; esac\n", 0o755)
+	m := newSender(&notify.Receiver{Mail: &notify.Mail{To: []string{"a", "b", "c"}, Sendmail: program}}, "box")
+	var part *partly
+	if err := m.send(t.Context(), notice()); !errors.As(err, &part) || !slices.Equal(part.over, []string{"a", "b"}) || len(part.never) != 1 ||
+		len(part.later) != 1 || !strings.HasPrefix(part.later[0].String(), "c: ") {
+		t.Errorf("%v: %+v", err, part)
+	}
+}
+
 func TestSendmail(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	program := write(t, "sendmail", "#!/bin/sh\necho \"$*\" >"+out+"\ncat >>"+out+"\n", 0o755)
@@ -163,12 +183,8 @@ func TestSendmail(t *testing.T) {
 	}
 }
 
-// answer is a server that speaks as much SMTP as it takes to get a message.
-func answer(t *testing.T, l net.Listener, said chan<- string) {
-	conn, err := l.Accept()
-	if err != nil {
-		return
-	}
+// answer is a server that speaks as much SMTP as it takes to get a message. It answers recipients as refuse says.
+func answer(t *testing.T, conn net.Conn, refuse map[string]string, said chan<- string) {
 	defer conn.Close()
 	fmt.Fprint(conn, "220 box\r\n")
 	var all strings.Builder
@@ -176,6 +192,7 @@ func answer(t *testing.T, l net.Listener, said chan<- string) {
 	for lines.Scan() {
 		line := lines.Text()
 		all.WriteString(line + "\n")
+		to, isTo := strings.CutPrefix(line, "RCPT TO:<")
 		switch {
 		case data && line == ".":
 			data = false
@@ -183,6 +200,8 @@ func answer(t *testing.T, l net.Listener, said chan<- string) {
 		case data:
 		case strings.HasPrefix(line, "EHLO"):
 			fmt.Fprint(conn, "250 box\r\n")
+		case isTo && refuse[strings.TrimSuffix(to, ">")] != "":
+			fmt.Fprint(conn, refuse[strings.TrimSuffix(to, ">")]+"\r\n")
 		case line == "DATA":
 			data = true
 			fmt.Fprint(conn, "354 go on\r\n")
@@ -196,15 +215,98 @@ func answer(t *testing.T, l net.Listener, said chan<- string) {
 	}
 }
 
-func TestSMTP(t *testing.T) {
+// smtpServer answers one connection after the other, and returns its address.
+func smtpServer(t *testing.T, refuse map[string]string) (address string, said chan string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { l.Close() })
+	said = make(chan string, 10)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			answer(t, conn, refuse, said)
+		}
+	}()
+	return l.Addr().String(), said
+}
+
+// One recipient of several who is refused keeps the others from nothing, and they do not get it twice.
+func TestSeveralRecipients(t *testing.T) {
+	const later, never, many = "451 try later", "550 no such user", "552 too many recipients"
+	for rule, c := range map[string]struct {
+		refuse map[string]string
+		over   []string // before
+		asked  []string
+		want   string
+		after  []string // over by then; nil: as before
+		left   bool
+	}{
+		"all take it":        {nil, nil, []string{"a", "b", "c"}, "", nil, false},
+		"one may later":      {map[string]string{"b": later}, nil, []string{"a", "b", "c"}, "b: 451 \"try later\"", []string{"a", "c"}, true},
+		"one never will":     {map[string]string{"b": never}, nil, []string{"a", "b", "c"}, "b: 550 \"no such user\"", []string{"a", "b", "c"}, false},
+		"there are too many": {map[string]string{"c": many}, nil, []string{"a", "b", "c"}, "c: 552 \"too many", []string{"a", "b"}, true},
+		"one may later, one never": {
+			map[string]string{"b": never, "c": later}, nil, []string{"a", "b", "c"}, "b: 550 \"no such user\"; c: 451", []string{"a", "b"}, true,
+		},
+		"nobody takes it":                  {map[string]string{"a": never, "b": never, "c": later}, nil, []string{"a", "b", "c"}, "a: 550 \"no such user\"; b: 550", nil, true},
+		"again to who is left":             {nil, []string{"a", "c"}, []string{"b"}, "", nil, false},
+		"again to one who never will":      {map[string]string{"b": never}, []string{"a", "c"}, []string{"b"}, "b: 550 \"no such user\"", []string{"b"}, false},
+		"again to one who still may later": {map[string]string{"b": later}, []string{"a", "c"}, []string{"b"}, "b: 451 \"try later\"", []string{}, true},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			address, said := smtpServer(t, c.refuse)
+			m := newSender(&notify.Receiver{Mail: &notify.Mail{To: []string{"a", "b", "c", "a"}, SMTP: address}}, "box")
+			n := notice()
+			n.Over = c.over
+			err := m.send(t.Context(), n)
+			if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+				t.Fatalf("%v, want %q", err, c.want)
+			}
+			var asked []string
+			for line := range strings.Lines(<-said) {
+				if to, ok := strings.CutPrefix(line, "RCPT TO:<"); ok {
+					asked = append(asked, strings.Trim(to, ">\n"))
+				}
+			}
+			if !slices.Equal(asked, c.asked) {
+				t.Errorf("asked for %q, want %q", asked, c.asked)
+			}
+			var part *partly
+			if is := errors.As(err, &part); is != (c.after != nil) {
+				t.Fatalf("in part: %v", err)
+			} else if is && (!slices.Equal(part.over, c.after) || (len(part.later) > 0) != c.left) {
+				t.Errorf("over for %q, left %v", part.over, part.later)
+			}
+		})
+	}
+}
+
+// A server that takes TLS from the first byte, and says nothing, costs its time and no more.
+func TestTLSThatHangs(t *testing.T) {
+	l, err := net.Listen("tcp", "127.46.0.5:465")
+	if err != nil {
+		t.Skip(err) // somebody else has the port, or it takes root
+	}
 	defer l.Close()
-	said := make(chan string, 1)
-	go answer(t, l, said)
-	m := newSender(&notify.Receiver{Mail: &notify.Mail{To: []string{"ops@example.com"}, From: "jobd@example.com", SMTP: l.Addr().String()}}, "box")
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel() // while the connection is secured
+		m := newSender(&notify.Receiver{Mail: &notify.Mail{To: []string{"ops@example.com"}, SMTP: l.Addr().String()}}, "box")
+		if err := m.send(ctx, notice()); err == nil {
+			t.Error("it was sent")
+		}
+	}
+}
+
+func TestSMTP(t *testing.T) {
+	address, said := smtpServer(t, nil)
+	m := newSender(&notify.Receiver{Mail: &notify.Mail{To: []string{"ops@example.com"}, From: "jobd@example.com", SMTP: address}}, "box")
 	if err := m.send(t.Context(), notice()); err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ type webhook struct {
 	client *http.Client
 }
 
-func (w *webhook) send(ctx context.Context, n *notify.Notice) error {
-	address, err := addressOf(w.URL, w.URLFile)
+func (w *webhook) send(ctx context.Context, n *notify.Pending) error {
+	address, err := addressOf(w.URL, w.URLFile, notify.CheckURL)
 	if err != nil {
 		return err
 	}
@@ -73,12 +73,12 @@ func (w *webhook) send(ctx context.Context, n *notify.Notice) error {
 
 // healthcheck pings a service.
 type healthcheck struct {
-	*notify.Healthcheck
+	*notify.Receiver
 	client *http.Client
 }
 
-func (h *healthcheck) send(ctx context.Context, n *notify.Notice) error {
-	address, err := addressOf(h.URL, h.URLFile)
+func (h *healthcheck) send(ctx context.Context, n *notify.Pending) error {
+	address, err := addressOf(h.Healthcheck.URL, h.Healthcheck.URLFile, h.CheckPings)
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// addressOf returns the address in a setting or in its file.
-func addressOf(text, file string) (string, error) {
+// addressOf returns the address in a setting, which was checked when that was read, or in its file.
+func addressOf(text, file string, check func(string) error) (string, error) {
 	if file == "" {
 		return text, nil
 	}
@@ -131,7 +131,7 @@ func addressOf(text, file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := notify.CheckURL(address); err != nil {
+	if err := check(address); err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	return address, nil

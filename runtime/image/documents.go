@@ -132,11 +132,13 @@ func values(raw []byte) (n int) {
 	return n
 }
 
-// withDocuments returns a client for the same containerd that reads only documents.
+// withDocuments returns a client for the same containerd that reads only documents, and keeps the layers that it finds.
 func withDocuments(c *client.Client, snapshotter string) *client.Client {
 	own, err := client.New("", client.WithDefaultNamespace(c.DefaultNamespace()), client.WithServices(
 		client.WithContentStore(documents{c.ContentStore()}),
-		client.WithSnapshotters(map[string]snapshots.Snapshotter{snapshotter: c.SnapshotService(snapshotter)}),
+		client.WithSnapshotters(map[string]snapshots.Snapshotter{
+			snapshotter: found{c.SnapshotService(snapshotter), snapshotter, c.LeasesService()},
+		}),
 		client.WithImageStore(c.ImageService()),
 		client.WithContainerStore(c.ContainerService()),
 		client.WithNamespaceService(c.NamespaceService()),

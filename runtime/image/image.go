@@ -280,13 +280,7 @@ func (i *Images) unpacked(ctx context.Context, c client.Image) (runtime.Image, e
 	if err != nil {
 		return runtime.Image{}, err
 	}
-	err = i.inRoom(ctx, func(ctx context.Context) error {
-		err := c.Unpack(ctx, i.options.Snapshotter)
-		if errdefs.IsNotFound(err) { // a layer that a failed pull has left was found, and then collected as nobody's
-			err = c.Unpack(ctx, i.options.Snapshotter)
-		}
-		return err
-	})
+	err = i.inRoom(ctx, func(ctx context.Context) error { return c.Unpack(ctx, i.options.Snapshotter) })
 	if release(err != nil); err != nil {
 		return runtime.Image{}, fmt.Errorf("unpack image %s: %w", img.Name, err)
 	}

@@ -205,7 +205,7 @@ func (b *bridge) try() error {
 	return netlink.LinkDel(link)
 }
 
-// adopt puts the links of pods whose bridge was removed on the new one.
+// adopt puts the links of pods whose bridge was removed on the new one, which knows nothing of them.
 func (b *bridge) adopt(held map[string]record) error {
 	for _, r := range held {
 		link, err := netlink.LinkByName(linkName(r.Address))
@@ -214,8 +214,12 @@ func (b *bridge) adopt(held map[string]record) error {
 		} else if err != nil {
 			return err
 		}
+		name, index := link.Attrs().Name, link.Attrs().Index
 		if err := netlink.LinkSetMasterByIndex(link, b.index); err != nil {
-			return fmt.Errorf("%s: %w", link.Attrs().Name, err)
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := b.host.do(b.setPort(name), fixPort(index, r.Address)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

@@ -22,23 +22,37 @@ import (
 const fixAtOnce = 256
 
 // fixPods tells the host where the pods of all addresses of the subnet are: the hardware address follows from the address. So pods
-// that start while the table is full reach the host, and what a pod sends to others' addresses by the host takes no room in it.
+// that start while the table is full reach the host, and what a pod sends to others' addresses by the host takes no room in it. It
+// takes the kernel some milliseconds; to write each request anew would take as long again.
 func (b *bridge) fixPods() error {
-	var changes []change
+	var pods []netip.Addr
 	for pod := gateway(b.subnet).Next(); b.subnet.Contains(pod.Next()); pod = pod.Next() {
-		if changes = append(changes, neighbour(b.index, pod, hardwareAddress(pod))); len(changes) < fixAtOnce {
-			continue
+		pods = append(pods, pod)
+	}
+	for some := range slices.Chunk(pods, fixAtOnce) {
+		first, last := b.place(some[0]), b.place(some[len(some)-1])
+		request := first.request.Serialize()
+		for _, pod := range some[1:] {
+			at := len(first.more)
+			first.more = append(first.more, request...)
+			copy(first.more[at+addressOffset:], pod.AsSlice())
+			copy(first.more[at+placeOffset:], hardwareAddress(pod))
 		}
-		if err := b.host.do(changes...); err != nil {
+		if err := b.host.do(first, last); err != nil {
 			return err
 		}
-		changes = nil
 	}
-	if len(changes) == 0 {
-		return nil
-	}
-	return b.host.do(changes...)
+	return nil
 }
+
+// place tells the host where a pod is.
+func (b *bridge) place(pod netip.Addr) change { return neighbour(b.index, pod, hardwareAddress(pod)) }
+
+// Where the addresses are in a request of neighbour.
+const (
+	addressOffset = unix.SizeofNlMsghdr + unix.SizeofNdMsg + unix.SizeofRtAttr
+	placeOffset   = addressOffset + 4 + unix.SizeofRtAttr
+)
 
 // fixGateway tells a pod's namespace where the gateway is, so that no neighbour can tell it otherwise.
 func (b *bridge) fixGateway(link int) change {

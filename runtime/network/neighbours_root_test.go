@@ -45,36 +45,53 @@ func TestTheHostAsksForNoPod(t *testing.T) {
 		}); len(asked) > 0 {
 			t.Errorf("the host asks for %d addresses, such as %v", len(asked), asked[0])
 		}
-		if !slices.ContainsFunc(known, func(k netlink.Neigh) bool {
-			return k.IP.Equal(pod.AsSlice()) && bytes.Equal(k.HardwareAddr, hardwareAddress(pod)) && k.State == netlink.NUD_PERMANENT
-		}) {
-			t.Errorf("the host does not know the place of %s", pod)
+		places := map[string]string{}
+		for _, k := range known {
+			if k.State == netlink.NUD_PERMANENT {
+				places[k.IP.String()] = k.HardwareAddr.String()
+			}
+		}
+		for pod := gateway(n.Subnet()).Next(); n.Subnet().Contains(pod.Next()); pod = pod.Next() {
+			if got, want := places[pod.String()], hardwareAddress(pod).String(); got != want {
+				t.Fatalf("the host finds %s at %q, want %q", pod, got, want)
+			}
 		}
 	})
 }
 
-// Nor does the bridge have to learn where a pod is, and it sends to no pod what is for none.
+// Nor does the bridge have to learn where a pod is, and it sends to no pod what is for none. That also goes for the links of pods whose
+// bridge somebody has removed.
 func TestTheBridgeKnowsThePortsOfPods(t *testing.T) {
 	inOwnNetwork(t, func() {
 		root := t.TempDir()
 		n := open(t, root, Bridge)
-		defer n.remove(t, root)
+		defer func() { n.remove(t, root) }()
 		pod := netip.MustParseAddr(setUp(t, n, newPod("u1", 1)).IPs[0])
-		port, err := netlink.LinkByName(linkName(pod))
-		if err != nil {
-			t.Fatal(err)
-		}
-		known, err := netlink.NeighList(port.Attrs().Index, unix.AF_BRIDGE)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(known, func(k netlink.Neigh) bool {
-			return bytes.Equal(k.HardwareAddr, hardwareAddress(pod)) && k.MasterIndex == n.bridge.index && k.State == netlink.NUD_NOARP
-		}) {
-			t.Errorf("the bridge has to learn where the pod is: %v", known)
-		}
-		if is, err := netlink.LinkGetProtinfo(port); err != nil || is.Flood {
-			t.Errorf("what is for nobody is sent to the pod: %+v, %v", is, err)
+		for _, when := range []string{"at first", "on another bridge"} {
+			port, err := netlink.LinkByName(linkName(pod))
+			if err != nil {
+				t.Fatal(err)
+			}
+			known, err := netlink.NeighList(port.Attrs().Index, unix.AF_BRIDGE)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(known, func(k netlink.Neigh) bool {
+				return bytes.Equal(k.HardwareAddr, hardwareAddress(pod)) && k.MasterIndex == n.bridge.index && k.State == netlink.NUD_NOARP
+			}) {
+				t.Errorf("%s: the bridge has to learn where the pod is: %v", when, known)
+			}
+			if is, err := netlink.LinkGetProtinfo(port); err != nil || is.Flood || !is.Hairpin {
+				t.Errorf("%s: what is for nobody is sent to the pod, or what is for itself is not: %+v, %v", when, is, err)
+			}
+			bridge, err := netlink.LinkByIndex(n.bridge.index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := netlink.LinkDel(bridge); err != nil {
+				t.Fatal(err)
+			}
+			n = open(t, root, Bridge)
 		}
 	})
 }

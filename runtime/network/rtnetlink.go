@@ -32,10 +32,11 @@ func (s *rtnetlink) close() { unix.Close(s.fd) }
 type change struct {
 	what    string // for errors
 	request *nl.NetlinkRequest
+	more    []byte // further requests, as they are sent after it; a change with such is not the last one
 }
 
 func newChange(what string, kind, flags int, data ...nl.NetlinkRequestData) change {
-	c := change{what, nl.NewNetlinkRequest(kind, flags)}
+	c := change{what: what, request: nl.NewNetlinkRequest(kind, flags)}
 	for _, d := range data {
 		c.request.AddData(d)
 	}
@@ -51,7 +52,7 @@ func (s *rtnetlink) do(changes ...change) error {
 	last.Flags |= unix.NLM_F_ACK
 	var message []byte
 	for _, c := range changes {
-		message = append(message, c.request.Serialize()...)
+		message = append(append(message, c.request.Serialize()...), c.more...)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

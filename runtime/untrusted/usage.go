@@ -1,6 +1,11 @@
 package untrusted
 
-import "golang.org/x/sys/unix"
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 // Used is an amount of disk.
 type Used struct{ Bytes, Inodes int64 }
@@ -14,21 +19,25 @@ const (
 
 // Usage returns what a directory uses of its disk, however deep its tree is. A file with several names counts once, and
 // what is removed meanwhile, or mounted there, is left out. Files that have no name any more are found by Unlinked.
-func Usage(dir string) (most Used) {
+func Usage(dir string) Used {
+	used, _ := UsageContext(context.Background(), dir) // which does not end
+	return used
+}
+
+// UsageContext is Usage until a context ends, whose error it then returns.
+func UsageContext(ctx context.Context, dir string) (most Used, err error) {
 	for range measureAgain {
 		m := measure{linked: map[uint64]struct{}{}}
-		whole := Visit(dir, func(_ int, _ string, is *unix.Stat_t) { m.add(is) })
-		if m.used.Bytes > most.Bytes {
-			most.Bytes = m.used.Bytes
-		}
-		if m.used.Inodes > most.Inodes {
-			most.Inodes = m.used.Inodes
-		}
-		if whole {
-			break
+		err = visit(dir, func(_ int, _, _ string, is *unix.Stat_t) error {
+			m.add(is)
+			return ctx.Err()
+		})
+		most.Bytes, most.Inodes = max(most.Bytes, m.used.Bytes), max(most.Inodes, m.used.Inodes)
+		if !errors.Is(err, errMoved) {
+			return most, err
 		}
 	}
-	return most
+	return most, nil
 }
 
 // measure is what a tree uses, as far as it has been seen.

@@ -18,16 +18,20 @@ const maxLevels = 1 << 20
 // there. It passes an open directory and a name in it, and what was found there; since then it may have been replaced by
 // something else. It reports whether it has seen the whole tree, which it has not if that was changed meanwhile. What
 // cannot be read is left out.
-func Visit(dir string, visit func(dir int, name string, is *unix.Stat_t)) (whole bool) {
+func Visit(dir string, see func(dir int, name string, is *unix.Stat_t)) (whole bool) {
+	return !errors.Is(visit(dir, func(dir int, name, _ string, is *unix.Stat_t) error {
+		see(dir, name, is)
+		return nil
+	}), errMoved)
+}
+
+// visit is Visit that ends with the first error of the function, which it returns. It returns errMoved if it has not seen the whole tree.
+func visit(dir string, see func(dir int, name, path string, is *unix.Stat_t) error) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return true
-	}
-	w := walk{visit: func(dir int, name, _ string, is *unix.Stat_t) error {
-		visit(dir, name, is)
 		return nil
-	}}
-	return !errors.Is(w.tree(fd), errMoved)
+	}
+	return (&walk{visit: see}).tree(fd)
 }
 
 // Walk is Visit for callers that must not miss anything: it ends with the first error, which is that of the function, or

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
 
 	"github.com/jobd/jobd/api/absent"
@@ -148,10 +150,13 @@ func (m *Manifests) CreateNamespaces(ctx context.Context, client *Client, namesp
 	return nil
 }
 
-// isJobd reports whether the server is jobd, not a cluster.
-func isJobd(client *Client) bool {
-	version, err := client.Kubernetes.Discovery().ServerVersion()
-	return err == nil && strings.Contains(version.GitVersion, "+jobd")
+// IsJobd reports whether a server is jobd, not a cluster.
+func IsJobd(server discovery.ServerVersionInterface) (bool, error) {
+	version, err := server.ServerVersion()
+	if err != nil {
+		return false, err
+	}
+	return strings.Contains(version.GitVersion, "+jobd"), nil
 }
 
 // apply applies the objects beside the Job, in the order of the files.
@@ -165,11 +170,14 @@ func (m *Manifests) apply(ctx context.Context, client *Client, namespace string,
 		kind := u.GroupVersionKind()
 		what := fmt.Sprintf("%s %s", kind.Kind, nameOf(u))
 		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		if meta.IsNoMatchError(err) && isJobd(client) {
-			if moved, ok := absent.Moved(kind); ok {
-				return fmt.Errorf("%s: %s", what, moved)
+		if meta.IsNoMatchError(err) {
+			if ours, failed := IsJobd(client.Kubernetes.Discovery()); failed == nil && ours {
+				if moved, ok := absent.Moved(kind); ok {
+					err = errors.New(moved)
+				} else {
+					err = errors.New(absent.Refusal(kind.GroupKind()))
+				}
 			}
-			return fmt.Errorf("%s: %s", what, absent.Refusal(kind.GroupKind()))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/kubernetes"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/scheme"
+
+	"github.com/jobd/jobd/cmd/internal/submit"
+)
+
+// selection is which objects a command is about: some by name, or all, or those with a label.
+type selection struct {
+	labels          string
+	all, everywhere bool
+}
+
+func (s *selection) addFlags(cmd *cobra.Command) {
+	cmdutil.AddLabelSelectorFlagVar(cmd, &s.labels)
+	cmd.Flags().BoolVar(&s.all, "all", false, "All of them in the namespace")
+	cmd.Flags().BoolVarP(&s.everywhere, "all-namespaces", "A", false, "With --all or --selector: include all namespaces")
+}
+
+// named reports whether the objects are named, and not selected.
+func (s *selection) named() bool { return s.labels == "" && !s.all }
+
+// find returns the objects that the arguments name and the flags select. Without a kind they are Jobs.
+func (s *selection) find(f cmdutil.Factory, args []string) ([]*resource.Info, error) {
+	switch {
+	case len(args) == 0 && s.named():
+		return nil, errors.New("name the Jobs or CronJobs, or select them with --selector or --all")
+	case s.everywhere && s.named():
+		return nil, errors.New("--all-namespaces needs --selector or --all")
+	case len(args) == 0:
+		args = []string{"jobs"}
+	case len(args) == 1 && s.named() && !strings.Contains(args[0], "/"):
+		args = []string{"jobs", args[0]}
+	}
+	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	return f.NewBuilder().WithScheme(scheme.Scheme, scheme.Scheme.PrioritizedVersionsAllGroups()...).
+		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(s.everywhere).
+		LabelSelectorParam(s.labels).ResourceTypeOrNameArgs(s.all, args...).
+		ContinueOnError().Latest().Flatten().Do().Infos()
+}
+
+// eachOf calls do for each of what was found. One that is refused does not keep it from the others. If there is none, it says so in
+// the words of none.
+func eachOf(found []*resource.Info, errOut io.Writer, none string, do func(*resource.Info) error) error {
+	if len(found) == 0 {
+		fmt.Fprintln(errOut, none)
+	}
+	failed := make([]error, 0, len(found))
+	for _, info := range found {
+		failed = append(failed, do(info))
+	}
+	return errors.Join(failed...)
+}
+
+// noneFound is what kubectl says if nothing is selected.
+const noneFound = "No resources found"
+
+// clientOfJobd returns a client of the server. If that is a cluster, the error says what is so there.
+func clientOfJobd(f cmdutil.Factory, inCluster string) (kubernetes.Interface, error) {
+	client, err := f.KubernetesClientSet()
+	if err != nil {
+		return nil, err
+	}
+	if ours, err := submit.IsJobd(client.Discovery()); err != nil {
+		return nil, err
+	} else if !ours {
+		return nil, errors.New("the server is not jobd, and " + inCluster)
+	}
+	return client, nil
+}
+
+// setTime sets an annotation of a Job to the current time, or removes it.
+func setTime(ctx context.Context, client kubernetes.Interface, j *batchv1.Job, annotation string, set bool, manager string) error {
+	var value *string
+	if set {
+		now := time.Now().UTC().Format(time.RFC3339Nano)
+		value = &now
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{annotation: value}}})
+	if err != nil {
+		return err
+	}
+	_, err = client.BatchV1().Jobs(j.Namespace).Patch(ctx, j.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+	return err
+}
