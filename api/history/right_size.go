@@ -6,16 +6,17 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // RunsOf returns a query for the former runs of a Job: those of its CronJob, those whose names were generated from the same, or
 // those of its name.
 func RunsOf(j metav1.Object) Query {
 	q := Query{Namespace: j.GetNamespace(), Limit: MaxRuns}
-	owner := metav1.GetControllerOfNoCopy(j)
+	q.CronJob, _ = batch.CronJobOf(j)
 	switch {
-	case owner != nil && owner.Kind == "CronJob":
-		q.CronJob = owner.Name
+	case q.CronJob != "":
 	case j.GetGenerateName() != "":
 		q.GenerateName = j.GetGenerateName()
 	default:

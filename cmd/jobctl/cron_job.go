@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubectl/pkg/scheme"
 	"k8s.io/kubectl/pkg/util"
 
-	"github.com/jobd/jobd/daemon/cron"
+	"github.com/jobd/jobd/api/batch"
 )
 
 // runsOf returns the Jobs that a CronJob has started, and those that were made from it by hand, the latest first.
@@ -34,7 +34,7 @@ func runsOf(ctx context.Context, client kubernetes.Interface, cj *batchv1.CronJo
 	}
 	var runs []*batchv1.Job
 	for i := range list.Items {
-		if cron.Controller(&list.Items[i]) == cj.UID {
+		if batch.IsRunOf(&list.Items[i], cj) {
 			runs = append(runs, &list.Items[i])
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
-	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/job"
 )
 
@@ -124,7 +123,7 @@ func (q *apiQuestion) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 	}
 	var jobs []*batchv1.Job
 	for i := range list.Items {
-		if cron.Controller(&list.Items[i]) == cj.UID {
+		if batch.IsRunOf(&list.Items[i], cj) {
 			jobs = append(jobs, &list.Items[i])
 		}
 	}

@@ -205,7 +205,7 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 			}
 			j := &batchv1.Job{}
 			var ok bool
-			if ok, err = objects.Read(s, key, j); ok && err == nil && j.Namespace == cj.Namespace && cron.Controller(j) == cj.UID {
+			if ok, err = objects.Read(s, key, j); ok && err == nil && batch.IsRunOf(j, cj) {
 				jobs = append(jobs, j)
 			}
 			return err == nil

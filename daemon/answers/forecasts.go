@@ -107,7 +107,7 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 	}
 	earlier := f.durations[runName(j)]
 	if earlier == nil || len(earlier.Jobs) == 0 { // it may be further back
-		cronJob := cronJobOf(j)
+		cronJob, _ := batch.CronJobOf(j)
 		d, err := history.DurationsOf(s, j.Namespace, j.Name, cronJob)
 		if err != nil {
 			return nil, err
@@ -219,11 +219,7 @@ func (f *Forecasts) runs(s *store.Snapshot, of control.OfJob) (forecast.Runs, er
 	return runs, nil
 }
 
-func runName(j *batchv1.Job) string { return history.RunName(j.Namespace, j.Name, cronJobOf(j)) }
-
-func cronJobOf(j *batchv1.Job) string {
-	if owner := metav1.GetControllerOfNoCopy(j); owner != nil && owner.Kind == "CronJob" {
-		return owner.Name
-	}
-	return ""
+func runName(j *batchv1.Job) string {
+	cronJob, _ := batch.CronJobOf(j)
+	return history.RunName(j.Namespace, j.Name, cronJob)
 }

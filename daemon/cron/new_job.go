@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // NewJob makes the Job of a scheduled time from the CronJob's template, without what the server sets in a new object.
@@ -60,13 +58,4 @@ func Created(name string) Event {
 // CreationFailed returns the event of a Job that could not be created.
 func CreationFailed(err error) Event {
 	return Event{corev1.EventTypeWarning, "FailedCreate", fmt.Sprintf("Error creating job: %v", err)}
-}
-
-// Controller returns the UID of the CronJob that controls a Job, empty for none.
-func Controller(j *batchv1.Job) types.UID {
-	owner := metav1.GetControllerOfNoCopy(j)
-	if owner == nil || owner.Kind != "CronJob" || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") {
-		return ""
-	}
-	return owner.UID
 }

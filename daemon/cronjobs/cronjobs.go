@@ -167,8 +167,8 @@ func (c *CronJobs) Remove(p *loop.Pass, key string, cj *batchv1.CronJob) error {
 
 // setJob folds in a Job for the CronJob that controls it.
 func (c *CronJobs) setJob(j *batchv1.Job) {
-	owner := cron.Controller(j)
-	if rec, ok := c.known[owner]; ok && rec.key == store.Key(objects.CronJobs, j.Namespace, metav1.GetControllerOfNoCopy(j).Name) {
+	name, owner := batch.CronJobOf(j)
+	if rec, ok := c.known[owner]; ok && rec.key == store.Key(objects.CronJobs, j.Namespace, name) {
 		c.controller[j.UID] = owner
 		if rec.SetJob(j) {
 			c.dirty.Add(rec.key)
@@ -187,7 +187,7 @@ func (c *CronJobs) JobGone(_ *loop.Pass, _ string, j *batchv1.Job) { c.forgetChi
 
 // JobChanged folds a Job as it now is into the record of the CronJob that controls it, or did until now.
 func (c *CronJobs) JobChanged(_ *loop.Pass, _ string, j *batchv1.Job) error {
-	owner := cron.Controller(j)
+	_, owner := batch.CronJobOf(j)
 	if before, ok := c.controller[j.UID]; ok && before != owner {
 		c.forgetChild(j.UID)
 	}

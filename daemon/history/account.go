@@ -209,8 +209,8 @@ func (a *Account) Describe(j *batchv1.Job, namespace types.UID, user string, now
 	a.Job.NamespaceUID, a.Job.User = string(namespace), user
 	a.Job.Created, a.Job.Started = j.CreationTimestamp, j.Status.StartTime
 	a.Job.PausedSeconds = rounded(batch.PausedUntil(j, now).Seconds())
-	if owner := metav1.GetControllerOfNoCopy(j); owner != nil && owner.Kind == "CronJob" {
-		a.Job.CronJob = owner.Name
+	if cronJob, _ := batch.CronJobOf(j); cronJob != "" {
+		a.Job.CronJob = cronJob
 	}
 	if !job.Managed(j) {
 		a.Job.ManagedBy = *j.Spec.ManagedBy

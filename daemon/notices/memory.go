@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/objects"
@@ -22,18 +22,18 @@ const (
 
 // claimsCronJob reports whether a Job says that a CronJob controls it. Whoever creates a Job may say so of any.
 func claimsCronJob(j *batchv1.Job) bool {
-	owner := metav1.GetControllerOfNoCopy(j)
-	return owner != nil && owner.Kind == "CronJob"
+	name, _ := batch.CronJobOf(j)
+	return name != ""
 }
 
 // cronJobOf returns the CronJob that controls a Job; nil if none does. It is one that exists, and has the UID that the Job says.
 func cronJobOf(p *loop.Pass, j *batchv1.Job) (*batchv1.CronJob, error) {
-	if !claimsCronJob(j) {
+	name, uid := batch.CronJobOf(j)
+	if name == "" {
 		return nil, nil
 	}
-	owner := metav1.GetControllerOfNoCopy(j)
-	cj, ok, err := p.CronJobs.Get(store.Key(objects.CronJobs, j.Namespace, owner.Name))
-	if err != nil || !ok || cj.UID != owner.UID {
+	cj, ok, err := p.CronJobs.Get(store.Key(objects.CronJobs, j.Namespace, name))
+	if err != nil || !ok || cj.UID != uid {
 		return nil, err
 	}
 	return cj, nil
