@@ -79,7 +79,7 @@ func TestRunsOf(t *testing.T) {
 }
 
 func owner(kind string, controls bool) []metav1.OwnerReference {
-	return []metav1.OwnerReference{{Kind: kind, Name: "c", Controller: ptr.To(controls)}}
+	return []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: kind, Name: "c", Controller: ptr.To(controls)}}
 }
 
 func TestWasted(t *testing.T) {

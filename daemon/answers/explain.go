@@ -24,7 +24,6 @@ import (
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/control"
-	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/cronjobs"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/gc"

@@ -276,8 +276,8 @@ func TestNewJob(t *testing.T) {
 	if want := "c-28576020 n b d 2024-05-01T13:00:00+02:00 CronJob/c 2 true true"; strings.Join(got, " ") != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if len(g.cj.Spec.JobTemplate.Annotations) != 1 || Controller(j) != "cron" {
-		t.Errorf("template %v, controller %q", g.cj.Spec.JobTemplate.Annotations, Controller(j))
+	if _, uid := batch.CronJobOf(j); len(g.cj.Spec.JobTemplate.Annotations) != 1 || uid != "cron" {
+		t.Errorf("template %v, controller %q", g.cj.Spec.JobTemplate.Annotations, uid)
 	}
 	s := &batchv1.CronJobStatus{}
 	j.UID = "u"
