@@ -25,9 +25,9 @@ SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disrupti
 	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
 SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestTheFileDoesNotGrowForever
-# ./... leaves out what is under testdata. testdata/upstream and testdata/conformance are modules of their own.
+# ./... leaves out what is under testdata. testdata/upstream, conformance and otelcol are modules of their own.
 TESTED := ./... ./testdata/images ./testdata/repository
-PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance'))))
+PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/otelcol'))))
 
 .PHONY: build demo check test test-deps unit e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz bench soak lint deadcode compare conformance conformance-short generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
@@ -78,14 +78,15 @@ e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or run
 # in `make e2e` TestCharts and TestTools use the machine's own helm, for three charts, kustomize and stern, and skip what it lacks.
 E2E_TOOLS := $(CURDIR)/.tools
 e2e-tools: OLDER = $(shell sed -n 's|^\tk8s.io/kubectl v0\([^ ]*\).*|v1\1|p' testdata/tools/kubectl-older.mod)
-e2e-tools: build test-deps ## charts and other people's tools: two versions of Helm, an older kubectl, kustomize, stern, Python, cdk8s
+e2e-tools: build test-deps ## charts and other people's tools: two versions of Helm, an older kubectl, kustomize, stern, Python, cdk8s, shippers of logs
 	@mkdir -p $(E2E_TOOLS)
 	go build -modfile=testdata/tools/helm3.mod -ldflags '-s -w' -o $(E2E_TOOLS)/helm3 helm.sh/helm/v3/cmd/helm
 	go build -modfile=testdata/tools/helm4.mod -ldflags '-s -w' -o $(E2E_TOOLS)/helm4 helm.sh/helm/v4/cmd/helm
 	go build -modfile=testdata/tools/kubectl-older.mod -ldflags '-s -w -X $(KUBE).gitVersion=$(OLDER)' -o $(E2E_TOOLS)/kubectl-older ./testdata/kubectl
 	go build -modfile=testdata/tools/kustomize.mod -ldflags '-s -w' -o $(E2E_TOOLS)/kustomize sigs.k8s.io/kustomize/kustomize/v5
 	go build -modfile=testdata/tools/stern.mod -ldflags '-s -w' -o $(E2E_TOOLS)/stern github.com/stern/stern
-	JOBD_E2E=$(CURDIR)/bin JOBD_E2E_TOOLS=$(E2E_TOOLS) go test -count=1 -vet=off -v -timeout 40m -run '^(TestCharts|TestTools)$$' ./daemon/e2e
+	cd testdata/otelcol && go build -ldflags '-s -w' -o $(E2E_TOOLS)/otelcol .
+	JOBD_E2E=$(CURDIR)/bin JOBD_E2E_TOOLS=$(E2E_TOOLS) go test -count=1 -vet=off -v -timeout 40m -run '^(TestCharts|TestTools|TestLogsAreShipped)$$' ./daemon/e2e
 
 # In `make e2e` TestClients runs the replays, which need Python's and JavaScript's clients alone. A program that cannot be had, or
 # not within 15 minutes, is skipped by name.
@@ -136,7 +137,7 @@ e2e-packages: test-deps ## deb, rpm and tar.gz installed, upgraded from FROM's w
 	@PODS=$(PODS) testdata/packages/run.sh $(PACKAGED)
 
 crash: build test-deps ## the daemon and its shards killed at each step of a pod's life, with RUNTIME=crun or runc
-	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_MATRIX=all go test -count=1 -timeout 0 -v -run '^TestCrashMatrix$$' ./daemon/e2e
+	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_MATRIX=all go test -count=1 -timeout 0 -v -run '^TestCrash(Matrix|Scenarios)$$' ./daemon/e2e
 
 HAMMER ?= 10m
 crash-hammer: build test-deps ## 500 pods in a row and 50 at a time for HAMMER=10m, under random kill -9, with the seed that JOBD_HAMMER_SEED may have

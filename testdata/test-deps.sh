@@ -13,6 +13,7 @@ packages=(
   mkfs.btrfs=btrfs-progs
   /usr/share/perl5/Math/BigInt.pm=libmath-bigint-perl
   nft=nftables
+  rsyslogd=rsyslog
   tmux=tmux
   chromium=chromium
   /usr/lib/python3/dist-packages/kubernetes=python3-kubernetes

@@ -314,6 +314,15 @@ type moment struct {
 	times int
 }
 
+// momentsOf chooses among n passes of a point, at most so many.
+func momentsOf(point string, n, most int) (moments []moment) {
+	most = min(n, most)
+	for i := range most {
+		moments = append(moments, moment{point, 1 + i*n/most})
+	}
+	return moments
+}
+
 // TestCrashMatrix kills the daemon, or a shard, at each point in the life of pods, and on several of its passes, with
 // JOBD_CRASH_MATRIX=all. If that is the beginning of a point's name, only the points that begin so are taken; without
 // it, three of them.
@@ -330,8 +339,15 @@ func TestCrashMatrix(t *testing.T) {
 			passed[point] = 1 // part of what follows a crash
 		}
 	}
+	page, err := os.ReadFile("CRASHES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var moments []moment
 	for _, point := range slices.Sorted(maps.Keys(passed)) {
+		if !strings.Contains(string(page), "\n| "+point+" |") {
+			t.Errorf("CRASHES.md has no row for %s", point)
+		}
 		n, most := passed[point], 2
 		switch {
 		case strings.HasPrefix(point, "pass."):
@@ -339,9 +355,7 @@ func TestCrashMatrix(t *testing.T) {
 		case strings.HasPrefix(point, "shard."):
 			n = (n + 1) / 2 // for one of two shards
 		}
-		for i := range min(n, most) {
-			moments = append(moments, moment{point, 1 + i*n/most})
-		}
+		moments = append(moments, momentsOf(point, n, most)...)
 	}
 	t.Logf("%d points, %d moments", len(passed), len(moments))
 	if only := os.Getenv("JOBD_CRASH_MATRIX"); only == "" {

@@ -24,8 +24,14 @@ type crashing struct {
 // startCrashing starts a daemon with the settings that it has so far.
 func startCrashing(t *testing.T, d *daemon) *crashing {
 	t.Helper()
+	return startCrashingIn(t, d, "/var/tmp")
+}
+
+// startCrashingIn is startCrashing with the root below the given directory.
+func startCrashingIn(t *testing.T, d *daemon, dir string) *crashing {
+	t.Helper()
 	d.flags = append(d.flags, "--pod-backoff-base", "10ms")
-	d.begin("/var/tmp")
+	d.begin(dir)
 	return &crashing{d, d.onHost()}
 }
 

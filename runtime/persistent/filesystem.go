@@ -169,7 +169,7 @@ func growExt4(fd int, size int64) error {
 	blocks := uint64(size / int64(fs.Bsize))
 	err := ioctl(fd, 0x40086610 /* EXT4_IOC_RESIZE_FS */, unsafe.Pointer(&blocks))
 	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("while it is mounted this needs CAP_SYS_RESOURCE; it is done when no pod uses it: %w", err)
+		return fmt.Errorf("while it is mounted this needs CAP_SYS_RESOURCE; it is done when it is mounted again, as after a restart of the machine: %w", err)
 	}
 	return err
 }
