@@ -44,13 +44,17 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		batch.AfterAnnotation,
 		`the Jobs of its namespace after which a suspended Job is resumed ("prep,check:any"): completed (ok, the default), failed, or any.`,
 	},
+	{
+		batch.StartAtAnnotation,
+		`when a suspended Job is resumed ("2026-12-01T22:00:00+01:00"): at once if the machine was off then. With ` + batch.AfterAnnotation + ` both must hold.`,
+	},
 	{core.ConcurrencyGroupAnnotation, `a group of its namespace of which only some Jobs run at a time; the others wait.`},
 	{core.ConcurrencyLimitAnnotation, `how many of the group run at a time ("1").`},
 	{
 		core.ConcurrencyPolicyAnnotation,
 		`what happens to the Job if the group has no place: it waits ("Queue"), ends the oldest one ("Replace"), or fails ("Forbid").`,
 	},
-	{batch.ResumedAnnotation, `when a Job that waited for others was resumed; from then on it is held back no more. Read-only.`},
+	{batch.ResumedAnnotation, `when a Job that waited for others, or for a time, was resumed; from then on it is held back no more. Read-only.`},
 	{batch.AttemptsAnnotation, `the attempts before the current one, which jobctl retry records. Read-only.`},
 	{
 		notices.EveryAnnotation,
@@ -107,6 +111,7 @@ func documented() map[string][]annotation {
 			slices.Clone(ofJobs), func(a annotation) bool {
 				return slices.Contains([]string{
 					batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation, notices.EveryAnnotation, batch.ManifestHashAnnotation,
+					batch.StartAtAnnotation,
 				}, a.name)
 			},
 		),

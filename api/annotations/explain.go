@@ -19,6 +19,7 @@ import (
 // examples are values that the annotations can have.
 var examples = map[string]string{
 	batch.AfterAnnotation:                       "prep,check:any",
+	batch.StartAtAnnotation:                     "2026-12-01T22:00:00+01:00",
 	batch.ResumedAnnotation:                     "2026-07-01T09:00:00Z",
 	core.ConcurrencyGroupAnnotation:             "db",
 	core.ConcurrencyLimitAnnotation:             "1",

@@ -41,7 +41,7 @@ func (q queueColumn) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 		t.ColumnDefinitions = append(t.ColumnDefinitions[:len(t.ColumnDefinitions):len(t.ColumnDefinitions)],
 			metav1.TableColumnDefinition{
 				Name: "Expected", Type: "string", Priority: 1,
-				Description: "When a Job that waits for room is expected to start, and one that runs to end, and what that is based on.",
+				Description: "When a Job that waits is expected to start, and one that runs to end, and what that is based on.",
 			},
 			metav1.TableColumnDefinition{
 				Name: "Queue", Type: "string", Priority: 1,
@@ -51,7 +51,7 @@ func (q queueColumn) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 	var waiting bool
 	var active []*batchv1.Job
 	for i := range t.Rows {
-		if j, ok := t.Rows[i].Object.Object.(*batchv1.Job); ok && j.Status.Active > 0 && batch.End(&j.Status) == nil {
+		if j, ok := t.Rows[i].Object.Object.(*batchv1.Job); ok && (j.Status.Active > 0 || batch.AwaitsTime(j)) && batch.End(&j.Status) == nil {
 			waiting = waiting || waits(j)
 			if len(active) < forecastJobs {
 				active = append(active, j)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/forecast"
 	historywire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/podspec"
@@ -89,6 +90,10 @@ func (f *Forecasts) forecast(ctx context.Context, j *batchv1.Job) (*wire.Forecas
 // of says what is expected of a Job.
 func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.Forecast, error) {
 	out := &wire.Forecast{}
+	if at, ok := batch.StartAt(j.Annotations); ok && batch.AwaitsTime(j) && !batch.AwaitsJobs(j) && at.After(now) {
+		out.Starts = &wire.Expected{At: metav1.NewTime(at), Basis: wire.StartTime}
+		return out, nil
+	}
 	if objects.Finished(j) || ptr.Deref(j.Spec.Suspend, false) {
 		return out, nil
 	}

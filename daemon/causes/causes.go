@@ -121,6 +121,7 @@ var jobCauses = []jobCause{
 	jobTerminating,
 	jobSuspended,
 	jobPaused,
+	jobStartAt,
 	jobAfter,
 	jobGroup,
 	jobRefused,

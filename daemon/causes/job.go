@@ -207,7 +207,7 @@ func jobTerminating(v *jobView) []why.Cause {
 
 // jobSuspended is spec.suspend.
 func jobSuspended(v *jobView) []why.Cause {
-	if !v.suspended() || v.end != nil || v.awaitsJobs() {
+	if !v.suspended() || v.end != nil || v.awaits() {
 		return nil
 	}
 	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so it has no pods.", Brief: "suspended", Details: map[string]string{}}
@@ -220,8 +220,8 @@ func jobSuspended(v *jobView) []why.Cause {
 	if batch.AwaitsKueue(v.job.Labels, &v.job.Spec) && v.Source == why.FromRecords {
 		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
 	}
-	if batch.AwaitsJobs(v.job) {
-		c.Message += " Its annotation " + batch.AfterAnnotation + " has no effect here: this is no jobd, which would resume it."
+	if batch.Awaits(v.job) {
+		c.Message += fmt.Sprintf(" Its annotation %s has no effect here: this is no jobd, which would resume it.", batch.HeldBy(v.job.Annotations))
 	}
 	c.Help = []string{v.resume()}
 	return []why.Cause{c}

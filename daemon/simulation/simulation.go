@@ -179,9 +179,8 @@ func newSimulation(c Config) *simulation {
 		Config: c, now: c.Begin, job: c.Job.DeepCopy(), node: node.New(c.MaxPods, c.Allocatable),
 		byUID: map[types.UID]*simulated{}, attempts: map[int]int{}, held: map[int32]time.Time{}, dirty: true,
 	}
-	if batch.AwaitsJobs(s.job) {
-		s.tellNeeds()
-		batch.Resume(s.job, s.now)
+	if batch.Awaits(s.job) {
+		s.hold()
 	}
 	s.tellGroup()
 	s.record = job.NewRecord(s.job, nil)

@@ -42,6 +42,14 @@ func heldJobs() map[string]Case {
 	add("after one that is not there", Case{Reason: "there is no Job a yet", Help: "resume jobs/j", Start: CannotAlone}, "a", hold.Outcome{})
 	add("after one that had ended before", Case{Reason: "there is no Job a yet", Help: "does not count", Start: CannotAlone},
 		"a", hold.Outcome{Result: "Complete", Ended: Now.Add(-time.Minute)})
+	timed, world := after("a", hold.Outcome{Exists: true, State: batch.StateRunning})
+	timed.Annotations[batch.StartAtAnnotation] = Now.Add(time.Hour).Format(time.RFC3339)
+	all["at a time, and after one that runs"] = Case{
+		Job: timed, World: world, Reason: "starts at " + Now.Add(time.Hour).Format(time.RFC3339), Help: "why jobs/a", Start: Waits,
+	}
+	alone := timed.DeepCopy()
+	delete(alone.Annotations, batch.AfterAnnotation)
+	all["at a time"] = Case{Job: alone, Reason: "starts at ", Help: "resume jobs/j", Start: Waits}
 	all["no place in its group"] = Case{
 		Job:    newJob(func(j *batchv1.Job) { j.Status.StartTime = nil }),
 		World:  causes.World{Standing: &job.Standing{}, Group: &hold.Wait{Group: "db", Limit: 1, Holders: []string{"a"}, Ahead: 2}},
