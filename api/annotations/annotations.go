@@ -48,6 +48,15 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		batch.StartAtAnnotation,
 		`when a suspended Job is resumed ("2026-12-01T22:00:00+01:00"): at once if the machine was off then. With ` + batch.AfterAnnotation + ` both must hold.`,
 	},
+	{
+		core.WindowAnnotation,
+		`at which times its pods may start ("22:00-06:00 Mon-Fri, 00:00-24:00 Sat-Sun"); the days are those on which a window opens.`,
+	},
+	{core.WindowTimeZoneAnnotation, `the time zone of ` + core.WindowAnnotation + ` ("Europe/Berlin"); that of the machine without it.`},
+	{
+		core.WindowEndAnnotation,
+		`what becomes of pods that run when the window closes: they "finish" (the default), "pause" until it opens, or "stop" as if the Job were suspended.`,
+	},
 	{core.ConcurrencyGroupAnnotation, `a group of its namespace of which only some Jobs run at a time; the others wait.`},
 	{core.ConcurrencyLimitAnnotation, `how many of the group run at a time ("1").`},
 	{
@@ -130,6 +139,9 @@ func documented() map[string][]annotation {
 				hostpath.Annotation,
 				`which paths of the host its pods may mount, separated by commas ("/data/team,/srv/models:ro"). Only an administrator may write it.`,
 			},
+			{core.WindowAnnotation, `at which times pods of its Jobs may start that have no window of their own ("22:00-06:00"; 00:00-24:00 of a Job is always).`},
+			{core.WindowTimeZoneAnnotation, `the time zone of ` + core.WindowAnnotation + ` ("Europe/Berlin"); that of the machine without it.`},
+			{core.WindowEndAnnotation, `what becomes of pods of those Jobs that run when the window closes: finish, pause or stop, as for a Job.`},
 			{core.ConcurrencyGroupAnnotation, `the group of its Jobs that name none; that of the namespace's name, if there is only a limit.`},
 			{core.ConcurrencyLimitAnnotation, `how many of those run at a time ("1").`},
 			{core.ConcurrencyPolicyAnnotation, `what happens to one for which there is no place: Queue, Replace or Forbid, as for a Job.`},

@@ -19,9 +19,10 @@ func Placed(j *batchv1.Job) bool {
 	return End(s) == nil && managedHere(j) && (s.Active > 0 || ptr.Deref(s.Terminating, 0) > 0 || s.StartTime != nil)
 }
 
-// Unplaced reports whether a Job would begin now, if nothing held it back.
+// Unplaced reports whether a Job would begin now, if nothing held it back. One that waits for its window would not.
 func Unplaced(j *batchv1.Job) bool {
-	return End(&j.Status) == nil && Ending(&j.Status) == nil && !Placed(j) && !ptr.Deref(j.Spec.Suspend, false) && j.DeletionTimestamp == nil &&
+	closed, _ := WindowClosed(&j.Status)
+	return closed == nil && End(&j.Status) == nil && Ending(&j.Status) == nil && !Placed(j) && !ptr.Deref(j.Spec.Suspend, false) && j.DeletionTimestamp == nil &&
 		managedHere(j)
 }
 

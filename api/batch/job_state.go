@@ -12,7 +12,7 @@ const (
 	StateWaiting     = "Waiting"    // none of its pods is ready: they wait, are being started, or there are none, since it awaits other Jobs or a time
 	StateRunning     = "Running"    // at least one pod is ready
 	StateSuspended   = "Suspended"  // spec.suspend
-	StatePaused      = "Paused"     // PausedAnnotation: its pods are frozen, or about to be
+	StatePaused      = "Paused"     // PausedAnnotation, or the end of its window: its pods are frozen, or about to be
 	StateCompleting  = "Completing" // it is decided that it has succeeded, and its last pods are ending
 	StateFailing     = "Failing"    // it is decided that it has failed, and its last pods are ending
 	StateComplete    = "Complete"
@@ -39,7 +39,7 @@ func State(j *batchv1.Job) string {
 	case Awaits(j):
 	case ptr.Deref(j.Spec.Suspend, false):
 		return StateSuspended
-	case Paused(j.Annotations):
+	case Paused(j.Annotations), pausedByWindow(j):
 		return StatePaused
 	case ptr.Deref(j.Status.Ready, 0) > 0:
 		return StateRunning

@@ -53,6 +53,8 @@ func jobState(job *batchv1.Job, now time.Time) string {
 		return heldShown(job, now)
 	case groupShown(job) != "":
 		return groupShown(job)
+	case windowShown(job, now) != "":
+		return windowShown(job, now)
 	case is(batchv1.JobSuspended):
 		return "Suspended"
 	case is(batchv1.JobFailureTarget):

@@ -19,6 +19,8 @@ type Forecast struct {
 const (
 	// StartTime: it was said when it starts (jobd.dev/start-at).
 	StartTime = "StartTime"
+	// Window: it is outside of its window until then (jobd.dev/window).
+	Window = "Window"
 	// Deadline: it is so at the latest, by activeDeadlineSeconds of what runs.
 	Deadline = "Deadline"
 	// Rate: it goes on as it has so far.
@@ -58,6 +60,8 @@ func (e *Expected) Sure() string {
 	switch e.Basis {
 	case StartTime:
 		return "jobd.dev/start-at"
+	case Window:
+		return "when its window opens"
 	case Deadline:
 		return "by deadline"
 	case Rate:

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/forecast"
 	historywire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/podspec"
@@ -97,7 +99,19 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 	if objects.Finished(j) || ptr.Deref(j.Spec.Suspend, false) {
 		return out, nil
 	}
+	_, paused := batch.PausedSince(&j.Status)
+	if _, opens := batch.WindowClosed(&j.Status); !opens.IsZero() && (paused || f.running[j.UID].IsZero()) {
+		out.Starts = &wire.Expected{At: metav1.NewTime(opens), Basis: wire.Window}
+		return out, nil
+	}
 	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && f.running[j.UID].IsZero() {
+		w, err := windowOf(s, j)
+		if err != nil {
+			return nil, err
+		}
+		if open, until := w.At(at.At.Time); !open { // when there is room its window is closed
+			at = wire.Expected{At: metav1.NewTime(until), Basis: wire.Window}
+		}
 		out.Starts = &at
 	}
 	started, ok := f.running[j.UID]
@@ -126,6 +140,16 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 	}
 	out.Ends = forecast.End(p, now)
 	return out, nil
+}
+
+// windowOf returns the window of a Job, or that of its namespace; nil for none.
+func windowOf(s *store.Snapshot, j *batchv1.Job) (*core.Window, error) {
+	if w := core.WindowOf(j.Annotations); w != nil {
+		return w, nil
+	}
+	ns := &corev1.Namespace{}
+	_, err := objects.Read(s, store.Key(objects.Namespaces, "", j.Namespace), ns)
+	return core.WindowOf(ns.Annotations), err
 }
 
 // look looks up what is on the machine and what waits, unless that was done just now.

@@ -341,7 +341,7 @@ func jobIdle(v *jobView) []why.Cause {
 			Message: fmt.Sprintf("It creates the next pods once %s before them have ended (podReplacementPolicy %s).", pods(int(n)),
 				ptr.Deref(v.job.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)),
 		}}
-	case v.Standing != nil && v.Group == nil && len(jobRefused(v))+len(jobBackoff(v))+len(jobHeldIndexes(v)) == 0:
+	case v.Standing != nil && v.Group == nil && len(jobWindow(v))+len(jobRefused(v))+len(jobBackoff(v))+len(jobHeldIndexes(v)) == 0:
 		return []why.Cause{{
 			Type: "StartsSoon", Message: "Nothing holds it up: its next pods are about to be created.", Brief: "about to go on",
 		}}

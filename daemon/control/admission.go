@@ -187,6 +187,10 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 		a.hold(uid, why)
 		return nil
 	}
+	if closed := a.outsideWindow(p, uid); closed != "" {
+		a.hold(uid, closed)
+		return nil
+	}
 	obj.Spec.NodeName = a.name
 	if err := p.Event(objects.PodReference(obj), events.Scheduler, corev1.EventTypeNormal, "Scheduled",
 		fmt.Sprintf("Successfully assigned %s/%s to %s", obj.Namespace, obj.Name, obj.Spec.NodeName)); err != nil {
@@ -196,6 +200,14 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 		return err
 	}
 	return a.take(p, key, obj, a.refuses(obj))
+}
+
+// outsideWindow returns why a pod may not start now, though what is stored does not say so yet; empty if it may.
+func (a *admission) outsideWindow(p *loop.Pass, uid types.UID) string {
+	if rec := a.pods.known[uid]; rec != nil && rec.job != nil {
+		return rec.job.OutsideWindow(p.Now)
+	}
+	return ""
 }
 
 // nominate records in a pod's status that other pods make way for it (PodStatus.NominatedNodeName).

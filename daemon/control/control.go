@@ -227,6 +227,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		garbage.OwnerCheck(),
 		jobs,
 		holds,
+		newWindows(jobRecords),
 		cronJobs,
 		garbage.Deletions(),
 		namespace.NewEmptier(timers, kinds),

@@ -33,6 +33,10 @@ func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
 		a.hold(uid, why)
 		return nil
 	}
+	if closed := a.outsideWindow(p, uid); closed != "" {
+		a.hold(uid, closed)
+		return nil
+	}
 	refusal := a.refuses(obj) // of these a kubelet thinks first
 	if refusal != nil {
 		return a.take(p, key, obj, refusal)

@@ -16,19 +16,20 @@ func (r *Record) Paused() bool {
 	return paused && !r.deleting && !r.Finished()
 }
 
-// pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation, and adds up for how long the Job was paused. A
+// pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation and the Job's window, and adds up for how long the Job was paused. A
 // suspended Job is not paused: it has no pods.
 func (d *decision) pauseOrContinue() {
 	r, now := d.r, *d.time()
 	since, paused := batch.PausedSince(&d.next)
-	switch wanted := r.spec.paused && !r.spec.suspend && !r.deleting; {
+	asked := r.spec.paused || d.pauses
+	switch wanted := asked && !d.suspends && !r.deleting; {
 	case wanted && !paused:
 		setCondition(&d.next.Conditions, batch.JobPaused, corev1.ConditionTrue, "JobPaused", "Job paused", now)
 		d.forced = true
 		d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Paused", "Job paused"})
 	case !wanted && paused:
 		d.unpause(since, "JobContinued", "Job continued")
-		if !r.spec.paused {
+		if !asked {
 			d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Continued", "Job continued"})
 		}
 	}

@@ -154,6 +154,7 @@ type simulated struct {
 	observed []pod.Observation
 	running  map[string]*run
 	wake     time.Time
+	frozen   time.Time // since when its containers are; zero if they are not
 	dirty    bool
 	live     bool
 	told     bool // that it waits
@@ -225,7 +226,9 @@ func (s *simulation) next() (next time.Time) {
 	for _, p := range s.live {
 		note(p.wake)
 		for _, r := range p.running {
-			note(r.due)
+			if p.frozen.IsZero() {
+				note(r.due)
+			}
 		}
 	}
 	return next
