@@ -32,7 +32,8 @@ var windowEnds = []string{WindowFinish, WindowPause, WindowStop}
 // Window is when the pods of a Job may start. Nil means always.
 type Window struct {
 	*window.Window
-	End string
+	End  string
+	Text string // all that annotations say of it, see WindowText
 }
 
 // At reports whether the window is open at a time, and when that changes; zero for never.
@@ -98,5 +99,5 @@ func readWindow(annotations map[string]string, path *field.Path) (w *Window, err
 	if err != nil {
 		errs = append(errs, field.Invalid(path.Key(WindowAnnotation), text, err.Error()))
 	}
-	return &Window{times, end}, errs
+	return &Window{times, end, WindowText(annotations)}, errs
 }

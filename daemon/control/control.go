@@ -227,7 +227,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		garbage.OwnerCheck(),
 		jobs,
 		holds,
-		newWindows(jobRecords),
+		&windows{jobs: jobRecords},
 		cronJobs,
 		garbage.Deletions(),
 		namespace.NewEmptier(timers, kinds),

@@ -17,11 +17,7 @@ import (
 type windows struct {
 	loop.Base
 	jobs *jobRecords
-	// texts are what the namespaces say that have one.
-	texts map[string]string
 }
-
-func newWindows(jobs *jobRecords) *windows { return &windows{jobs: jobs, texts: map[string]string{}} }
 
 var namespaceAnnotations = scheme.FieldsOf[corev1.Namespace]("metadata.name", "metadata.annotations")
 
@@ -39,16 +35,15 @@ func (w *windows) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 
 // set takes in the window of a namespace, and reports whether that has changed.
 func (w *windows) set(ns *corev1.Namespace) bool {
-	text := core.WindowText(ns.Annotations)
-	if text == w.texts[ns.Name] {
+	was, is := w.jobs.windows[ns.Name], core.WindowOf(ns.Annotations)
+	switch {
+	case is == nil:
+		delete(w.jobs.windows, ns.Name)
+		return was != nil
+	case was != nil && was.Text == is.Text:
 		return false
 	}
-	if text == "" {
-		delete(w.texts, ns.Name)
-		delete(w.jobs.windows, ns.Name)
-		return true
-	}
-	w.texts[ns.Name], w.jobs.windows[ns.Name] = text, core.WindowOf(ns.Annotations)
+	w.jobs.windows[ns.Name] = is
 	return true
 }
 

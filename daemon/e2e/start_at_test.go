@@ -96,11 +96,7 @@ spec:
     spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: c, image: "busybox:1.36"}]}}}
 `, "2026-12-01T22:00:00Z"): "spec.jobTemplate.metadata.annotations[jobd.dev/start-at]: Invalid value",
 	} {
-		file := filepath.Join(t.TempDir(), "m.yaml")
-		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := d.try("jobctl", nil, "create", "-f", file); err == nil || !strings.Contains(out, want) {
+		if out, err := d.try("jobctl", []byte(manifest), "create", "-f", "-"); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%v\n%s\nwant %s", err, out, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
@@ -30,11 +31,10 @@ func TestWindows(t *testing.T) {
 		j.metadata = fmt.Sprintf("annotations: {%s: %q, %s: UTC, %s: %s}", core.WindowAnnotation, times, core.WindowTimeZoneAnnotation, core.WindowEndAnnotation, end)
 		j.container = "volumeMounts: [{name: d, mountPath: /data}]"
 		j.pod = "volumes: [{name: d, hostPath: {path: " + dir + "}}]"
-		file := filepath.Join(t.TempDir(), "m.yaml")
-		if err := os.WriteFile(file, []byte(j.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		d.jobctl("apply", "-f", file)
+		d.apply(j.String())
+	}
+	job := func(name string) *batchv1.Job {
+		return d.until(name, "there", func(*batchv1.Job) bool { return true })
 	}
 	ticks := func(name string) int {
 		text, _ := os.ReadFile(filepath.Join(dir, name))
@@ -74,8 +74,8 @@ func TestWindows(t *testing.T) {
 	}
 	for name, want := range map[string]string{"finishes": batch.StateRunning, "pauses": batch.StatePaused, "stops": batch.StateWaiting} {
 		d.eventually(name+" is "+want, func() error {
-			if got := batch.State(d.job(name)); got != want {
-				return fmt.Errorf("%s: %+v", got, d.job(name).Status)
+			if got := batch.State(job(name)); got != want {
+				return fmt.Errorf("%s: %+v", got, job(name).Status)
 			}
 			return nil
 		})
@@ -113,7 +113,7 @@ func TestWindows(t *testing.T) {
 		before := ticks(name)
 		d.eventually(name+" goes on", func() error {
 			if ticks(name) <= before {
-				return fmt.Errorf("%+v", d.job(name).Status)
+				return fmt.Errorf("%+v", job(name).Status)
 			}
 			return nil
 		})

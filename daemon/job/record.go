@@ -31,7 +31,6 @@ type Record struct {
 	deleting      bool
 	pausedFor     time.Duration // see batch.PausedForAnnotation
 	gated         bool          // see Hold
-	windowText    string        // see core.WindowText
 	window        *core.Window  // of the Job itself
 	ofNamespace   *core.Window  // of its namespace, see Inherit
 	written       time.Time     // when the status last changed, zero if it is not known

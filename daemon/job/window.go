@@ -14,8 +14,8 @@ func (r *Record) Inherit(w *core.Window) { r.ofNamespace = w }
 
 // foldWindow takes in the window of the Job itself.
 func (r *Record) foldWindow(annotations map[string]string) {
-	if text := core.WindowText(annotations); text != r.windowText {
-		r.windowText, r.window = text, core.WindowOf(annotations)
+	if text := core.WindowText(annotations); r.window == nil || r.window.Text != text {
+		r.window = core.WindowOf(annotations)
 	}
 }
 
