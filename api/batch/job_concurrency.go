@@ -22,8 +22,8 @@ func Placed(j *batchv1.Job) bool {
 // Unplaced reports whether a Job would begin now, if nothing held it back. One that waits for its window would not.
 func Unplaced(j *batchv1.Job) bool {
 	closed, _ := WindowClosed(&j.Status)
-	return closed == nil && End(&j.Status) == nil && Ending(&j.Status) == nil && !Placed(j) && !ptr.Deref(j.Spec.Suspend, false) && j.DeletionTimestamp == nil &&
-		managedHere(j)
+	return closed == nil && End(&j.Status) == nil && Ending(&j.Status) == nil && !Placed(j) && !ptr.Deref(j.Spec.Suspend, false) &&
+		j.DeletionTimestamp == nil && managedHere(j)
 }
 
 // managedHere reports whether no other controller manages a Job (JobSpec.ManagedBy).

@@ -35,7 +35,8 @@ func TestStartAtIsATimeOfASuspendedJob(t *testing.T) {
 			t.Errorf("%q: awaits its time: %v", c.text, AwaitsTime(j))
 		}
 	}
-	if errs := validateNoStartAt(map[string]string{StartAtAnnotation: "2026-12-01T22:00:00Z"}, path); len(errs) != 1 || errs[0].Field != strings.TrimSuffix(name, ": ") {
+	errs := validateNoStartAt(map[string]string{StartAtAnnotation: "2026-12-01T22:00:00Z"}, path)
+	if len(errs) != 1 || errs[0].Field != strings.TrimSuffix(name, ": ") {
 		t.Errorf("of the Jobs of a CronJob: %v", errs)
 	}
 }

@@ -39,7 +39,7 @@ func State(j *batchv1.Job) string {
 	case Awaits(j):
 	case ptr.Deref(j.Spec.Suspend, false):
 		return StateSuspended
-	case Paused(j.Annotations), pausedByWindow(j):
+	case Paused(j.Annotations), PausedByWindow(j):
 		return StatePaused
 	case ptr.Deref(j.Status.Ready, 0) > 0:
 		return StateRunning

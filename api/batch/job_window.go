@@ -49,8 +49,8 @@ func windowShown(j *batchv1.Job, now time.Time) string {
 	return "Window:" + clock(opens, now)
 }
 
-// pausedByWindow reports whether a Job is paused until its window opens.
-func pausedByWindow(j *batchv1.Job) bool {
+// PausedByWindow reports whether a Job is paused until its window opens.
+func PausedByWindow(j *batchv1.Job) bool {
 	_, paused := PausedSince(&j.Status)
 	closed, _ := WindowClosed(&j.Status)
 	return paused && closed != nil

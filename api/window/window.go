@@ -96,7 +96,8 @@ func parseSpan(text string) (s span, err error) {
 	}
 	switch {
 	case !timed && named:
-		return s, fmt.Errorf("%q has no time: days are separated by spaces, and windows by commas, as in 22:00-06:00 Mon Wed, 00:00-24:00 Sat-Sun", strings.TrimSpace(text))
+		return s, fmt.Errorf("%q has no time: days are separated by spaces, and windows by commas, as in 22:00-06:00 Mon Wed, 00:00-24:00 Sat-Sun",
+			strings.TrimSpace(text))
 	case !timed:
 		return s, errors.New(`must be times such as "22:00-06:00 Mon-Fri", separated by commas`)
 	case !named:

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 )
 
 // newPauseCommand makes the command that freezes Jobs.
@@ -107,6 +108,11 @@ func pauseOne(ctx context.Context, client kubernetes.Interface, streams generici
 	case pause && ptr.Deref(j.Spec.Suspend, false) && named:
 		return fmt.Errorf("%s is suspended (spec.suspend), so it has no pods that could be frozen", name)
 	case pause && ptr.Deref(j.Spec.Suspend, false):
+		return nil
+	case !pause && !batch.Paused(j.Annotations) && batch.PausedByWindow(j):
+		_, opens := batch.WindowClosed(&j.Status)
+		fmt.Fprintf(streams.Out, "%s is paused until its window opens at %s; jobctl annotate --overwrite jobs/%s %s=00:00-24:00 opens it now\n",
+			name, opens.Format(time.RFC3339), j.Name, core.WindowAnnotation)
 		return nil
 	case batch.Paused(j.Annotations) == pause:
 		fmt.Fprintln(streams.Out, name, map[bool]string{true: "is paused already", false: "is not paused"}[pause])

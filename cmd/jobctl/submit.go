@@ -95,7 +95,8 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
 	cmd.Flags().BoolVarP(&o.Detach, "detach", "d", false, "Create the Job, print its name, and do not follow it")
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Delete a Job of the same name first, with its pods and logs, and wait until it is gone")
 	cmd.Flags().StringArrayVar(&o.After, "after", nil, "Start only after another Job of the namespace has completed: NAME or, with another end, NAME:any, NAME:failed; several with commas")
-	cmd.Flags().StringVar(&o.At, "at", "", "Start at a time, if the machine is on then, else as soon as it is: 22:00, +2h, 2026-12-01T08:00 or RFC 3339; with --after, when both hold")
+	cmd.Flags().StringVar(&o.At, "at", "",
+		"Start at a time, if the machine is on then, else as soon as it is: 22:00, +2h, 2026-12-01T08:00 or RFC 3339; with --after, when both hold")
 	cmd.Flags().StringVar(&o.DryRun, "dry-run", "none", "Print the Job instead of running it: client, or server to let the server check it")
 	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "With --dry-run or --detach: yaml, json or name")
 	return cmd

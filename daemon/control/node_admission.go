@@ -33,8 +33,7 @@ func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
 		a.hold(uid, why)
 		return nil
 	}
-	if closed := a.outsideWindow(p, uid); closed != "" {
-		a.hold(uid, closed)
+	if a.heldByWindow(p, uid) {
 		return nil
 	}
 	refusal := a.refuses(obj) // of these a kubelet thinks first

@@ -135,8 +135,8 @@ func (q *queue) why(uid types.UID) string {
 // awaitsNode reports whether a pod names a node that has not taken it yet.
 func awaitsNode(obj *corev1.Pod) bool { return obj.Spec.NodeName != "" && !podspec.Bound(obj) }
 
-// pausedOrContinued lets the pods of a Job be looked at that was paused or continued, or whose window has opened or closed, and those that wait be taken from the queue, or
-// put into it again.
+// pausedOrContinued lets the pods of a Job be looked at that was paused or continued, or whose window has opened or closed, and those
+// that wait be taken from the queue, or put into it again.
 func (q *queue) pausedOrContinued(of *jobRecord) {
 	for _, rec := range q.pods.known {
 		if rec.job == of {

@@ -60,7 +60,8 @@ func TestStartAtATime(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n#SBATCH --begin=now+3\n#SBATCH -J night\necho done\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := d.try("jobctl", nil, "submit", "--name", "night", "--image", "busybox:1.36", "--pull", "never", script); err != nil || !strings.Contains(out, "done") {
+	out, err := d.try("jobctl", nil, "submit", "--name", "night", "--image", "busybox:1.36", "--pull", "never", script)
+	if err != nil || !strings.Contains(out, "done") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	j := d.complete("night")
@@ -72,7 +73,9 @@ func TestStartAtATime(t *testing.T) {
 
 	// What is refused, by its name.
 	for _, c := range []struct{ at, want string }{
-		{"25:00", `--at: "25:00" is not a time such as`}, {"2020-01-01T08:00", "--at: 2020-01-01T08:00 is past"}, {"+1d", `--at: "+1d" is not + and a duration`},
+		{"25:00", `--at: "25:00" is not a time such as`},
+		{"2020-01-01T08:00", "--at: 2020-01-01T08:00 is past"},
+		{"+1d", `--at: "+1d" is not + and a duration`},
 	} {
 		if out, err := d.try("jobctl", nil, append([]string{"submit", "--at", c.at}, image...)...); err == nil || !strings.Contains(out, c.want) {
 			t.Errorf("%s: %v\n%s", c.at, err, out)

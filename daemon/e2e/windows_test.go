@@ -28,7 +28,8 @@ func TestWindows(t *testing.T) {
 	}
 	apply := func(name, times, end, command string) {
 		j := failing(name, command)
-		j.metadata = fmt.Sprintf("annotations: {%s: %q, %s: UTC, %s: %s}", core.WindowAnnotation, times, core.WindowTimeZoneAnnotation, core.WindowEndAnnotation, end)
+		j.metadata = fmt.Sprintf("annotations: {%s: %q, %s: UTC, %s: %s}",
+			core.WindowAnnotation, times, core.WindowTimeZoneAnnotation, core.WindowEndAnnotation, end)
 		j.container = "volumeMounts: [{name: d, mountPath: /data}]"
 		j.pod = "volumes: [{name: d, hostPath: {path: " + dir + "}}]"
 		d.apply(j.String())
@@ -103,6 +104,9 @@ func TestWindows(t *testing.T) {
 		t.Errorf("they go on: %d %d, %d %d", ticks("pauses"), frozen, ticks("stops"), stopped)
 	}
 	for _, name := range []string{"pauses", "stops"} {
+		if out, err := d.try("jobctl", nil, "continue", "jobs/"+name); name == "pauses" && !strings.Contains(out, "is paused until its window opens") {
+			t.Errorf("%v: %s", err, out)
+		}
 		if out := d.jobctl("why", "jobs/"+name); !strings.Contains(out, "which opens at "+moment.Add(23*time.Hour).Format(time.RFC3339)) {
 			t.Errorf("%s", out)
 		}
@@ -131,14 +135,15 @@ func TestWindows(t *testing.T) {
 	}
 
 	// What is refused, by its name.
-	for want, args := range map[string][]string{
-		`metadata.annotations[jobd.dev/window]: Invalid value: "22:00-22:00": "22:00-22:00" never opens`: {"jobs/opens", core.WindowAnnotation + "=22:00-22:00"},
-		`metadata.annotations[jobd.dev/window-time-zone]: Invalid value: "Moon"`:                         {"jobs/opens", core.WindowTimeZoneAnnotation + "=Moon"},
-		`metadata.annotations[jobd.dev/window-end]: Unsupported value: "kill"`:                           {"namespaces/default", core.WindowAnnotation + "=22:00-06:00", core.WindowEndAnnotation + "=kill"},
-		"metadata.annotations[jobd.dev/window]: Required value":                                          {"namespaces/default", core.WindowTimeZoneAnnotation + "=UTC"},
+	for _, c := range []struct{ object, says, want string }{
+		{"jobs/opens", core.WindowAnnotation + "=22:00-22:00", `annotations[jobd.dev/window]: Invalid value: "22:00-22:00": "22:00-22:00" never opens`},
+		{"jobs/opens", core.WindowTimeZoneAnnotation + "=Moon", `annotations[jobd.dev/window-time-zone]: Invalid value: "Moon"`},
+		{"jobs/opens", core.WindowEndAnnotation + "=kill", `annotations[jobd.dev/window-end]: Unsupported value: "kill"`},
+		{"namespaces/default", core.WindowAnnotation + "=22:00", `annotations[jobd.dev/window]: Invalid value: "22:00"`},
+		{"namespaces/default", core.WindowTimeZoneAnnotation + "=UTC", "annotations[jobd.dev/window]: Required value"},
 	} {
-		if out, err := d.try("jobctl", nil, append([]string{"annotate", "--overwrite"}, args...)...); err == nil || !strings.Contains(out, want) {
-			t.Errorf("%v\n%s\nwant %s", err, out, want)
+		if out, err := d.try("jobctl", nil, "annotate", "--overwrite", c.object, c.says); err == nil || !strings.Contains(out, "metadata."+c.want) {
+			t.Errorf("%v\n%s\nwant %s", err, out, c.want)
 		}
 	}
 	// That of the namespace counts for a Job without one.

@@ -16,8 +16,8 @@ func (r *Record) Paused() bool {
 	return paused && !r.deleting && !r.Finished()
 }
 
-// pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation and the Job's window, and adds up for how long the Job was paused. A
-// suspended Job is not paused: it has no pods.
+// pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation and the Job's window, and adds up for how long the
+// Job was paused. A suspended Job is not paused: it has no pods.
 func (d *decision) pauseOrContinue() {
 	r, now := d.r, *d.time()
 	since, paused := batch.PausedSince(&d.next)

@@ -36,12 +36,12 @@ func (r *Record) WindowClosed() string {
 	return ""
 }
 
-// OutsideWindow returns why no pod of the Job may start at a time, whatever is stored; empty if one may.
-func (r *Record) OutsideWindow(now time.Time) string {
+// OutsideWindow returns why no pod of the Job may start at a time, whatever is stored, and when one may; empty if that is so now.
+func (r *Record) OutsideWindow(now time.Time) (why string, opens time.Time) {
 	if w, open, until := r.windowNow(now); !open {
-		return batch.WindowMessage(w, until)
+		return batch.WindowMessage(w, until), until
 	}
-	return ""
+	return "", time.Time{}
 }
 
 // lookAtWindow takes in whether the window is open.
