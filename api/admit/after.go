@@ -23,7 +23,8 @@ import (
 const maxAwaited = 1000
 
 // After refuses Jobs that wait for each other in a circle, and warns of those that wait for what there is not, or what has ended
-// otherwise. It leaves those running whose manifest is applied again. Two that are created at the same moment may form a circle all the same; then both wait.
+// otherwise. It leaves those running that were held back, also until a time, and whose manifest is applied
+// again. Two that are created at the same moment may form a circle all the same; then both wait.
 type After struct{ Store *store.Store }
 
 var (
@@ -52,7 +53,7 @@ func (After) Admit(ctx context.Context, a admission.Attributes, _ admission.Obje
 	}
 	job.Spec.Suspend = ptr.To(false)
 	warning.AddWarning(ctx, "", fmt.Sprintf("spec.suspend: stays false, since the Job was resumed at %s, and is held back by %s no more; "+
-		"jobctl suspend suspends it", old.Annotations[batch.ResumedAnnotation], batch.AfterAnnotation))
+		"jobctl suspend suspends it", old.Annotations[batch.ResumedAnnotation], batch.HeldBy(job.Annotations)))
 	return nil
 }
 

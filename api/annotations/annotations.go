@@ -44,13 +44,26 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		batch.AfterAnnotation,
 		`the Jobs of its namespace after which a suspended Job is resumed ("prep,check:any"): completed (ok, the default), failed, or any.`,
 	},
+	{
+		batch.StartAtAnnotation,
+		`when a suspended Job is resumed ("2026-12-01T22:00:00+01:00"): at once if the machine was off then. With ` + batch.AfterAnnotation + ` both must hold.`,
+	},
+	{
+		core.WindowAnnotation,
+		`at which times its pods may start ("22:00-06:00 Mon-Fri, 00:00-24:00 Sat-Sun"); the days are those on which a window opens.`,
+	},
+	{core.WindowTimeZoneAnnotation, `the time zone of ` + core.WindowAnnotation + ` ("Europe/Berlin"); that of the machine without it.`},
+	{
+		core.WindowEndAnnotation,
+		`what becomes of pods that run when the window closes: they "finish" (the default), "pause" until it opens, or "stop" as if the Job were suspended.`,
+	},
 	{core.ConcurrencyGroupAnnotation, `a group of its namespace of which only some Jobs run at a time; the others wait.`},
 	{core.ConcurrencyLimitAnnotation, `how many of the group run at a time ("1").`},
 	{
 		core.ConcurrencyPolicyAnnotation,
 		`what happens to the Job if the group has no place: it waits ("Queue"), ends the oldest one ("Replace"), or fails ("Forbid").`,
 	},
-	{batch.ResumedAnnotation, `when a Job that waited for others was resumed; from then on it is held back no more. Read-only.`},
+	{batch.ResumedAnnotation, `when a Job that waited for others, or for a time, was resumed; from then on it is held back no more. Read-only.`},
 	{batch.AttemptsAnnotation, `the attempts before the current one, which jobctl retry records. Read-only.`},
 	{
 		notices.EveryAnnotation,
@@ -107,6 +120,7 @@ func documented() map[string][]annotation {
 			slices.Clone(ofJobs), func(a annotation) bool {
 				return slices.Contains([]string{
 					batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation, notices.EveryAnnotation, batch.ManifestHashAnnotation,
+					batch.StartAtAnnotation,
 				}, a.name)
 			},
 		),
@@ -125,6 +139,9 @@ func documented() map[string][]annotation {
 				hostpath.Annotation,
 				`which paths of the host its pods may mount, separated by commas ("/data/team,/srv/models:ro"). Only an administrator may write it.`,
 			},
+			{core.WindowAnnotation, `at which times pods of its Jobs may start that have no window of their own ("22:00-06:00"; 00:00-24:00 of a Job is always).`},
+			{core.WindowTimeZoneAnnotation, `the time zone of ` + core.WindowAnnotation + ` ("Europe/Berlin"); that of the machine without it.`},
+			{core.WindowEndAnnotation, `what becomes of pods of those Jobs that run when the window closes: finish, pause or stop, as for a Job.`},
 			{core.ConcurrencyGroupAnnotation, `the group of its Jobs that name none; that of the namespace's name, if there is only a limit.`},
 			{core.ConcurrencyLimitAnnotation, `how many of those run at a time ("1").`},
 			{core.ConcurrencyPolicyAnnotation, `what happens to one for which there is no place: Queue, Replace or Forbid, as for a Job.`},

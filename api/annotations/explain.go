@@ -19,7 +19,11 @@ import (
 // examples are values that the annotations can have.
 var examples = map[string]string{
 	batch.AfterAnnotation:                       "prep,check:any",
+	batch.StartAtAnnotation:                     "2026-12-01T22:00:00+01:00",
 	batch.ResumedAnnotation:                     "2026-07-01T09:00:00Z",
+	core.WindowAnnotation:                       "22:00-06:00 Mon-Fri",
+	core.WindowTimeZoneAnnotation:               "Europe/Berlin",
+	core.WindowEndAnnotation:                    "pause",
 	core.ConcurrencyGroupAnnotation:             "db",
 	core.ConcurrencyLimitAnnotation:             "1",
 	core.ConcurrencyPolicyAnnotation:            "Queue",

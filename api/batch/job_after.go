@@ -82,11 +82,18 @@ func After(annotations map[string]string) []Need {
 	return needs
 }
 
-// AwaitsJobs reports whether a Job is suspended until others have ended, when jobd resumes it.
+// AwaitsJobs reports whether a Job is suspended until others have ended, when jobd resumes it. It may wait for a time too.
 func AwaitsJobs(j *batchv1.Job) bool {
-	return ptr.Deref(j.Spec.Suspend, false) && j.Annotations[AfterAnnotation] != "" && j.Annotations[ResumedAnnotation] == "" &&
-		j.DeletionTimestamp == nil && End(&j.Status) == nil &&
-		managedHere(j) && len(After(j.Annotations)) > 0
+	return j.Annotations[AfterAnnotation] != "" && resumable(j) && len(After(j.Annotations)) > 0
+}
+
+// Awaits reports whether a Job is suspended until jobd resumes it: after others, at a time, or both.
+func Awaits(j *batchv1.Job) bool { return AwaitsJobs(j) || AwaitsTime(j) }
+
+// resumable reports whether jobd would resume a Job that is held back.
+func resumable(j *batchv1.Job) bool {
+	return ptr.Deref(j.Spec.Suspend, false) && j.Annotations[ResumedAnnotation] == "" && j.DeletionTimestamp == nil && End(&j.Status) == nil &&
+		managedHere(j)
 }
 
 // Resume resumes a Job that was held back.
@@ -103,7 +110,7 @@ func keepResumed(job, old *batchv1.Job) {
 		return
 	}
 	delete(job.Annotations, ResumedAnnotation)
-	if AwaitsJobs(old) && !ptr.Deref(job.Spec.Suspend, false) && job.Annotations[AfterAnnotation] != "" {
+	if Awaits(old) && !ptr.Deref(job.Spec.Suspend, false) && HeldBy(job.Annotations) != "" {
 		metav1.SetMetaDataAnnotation(&job.ObjectMeta, ResumedAnnotation, time.Now().UTC().Format(time.RFC3339))
 	}
 }
@@ -131,7 +138,7 @@ func validateAfterUpdate(job, old *batchv1.Job, path *field.Path) field.ErrorLis
 		return nil
 	}
 	if at := old.Annotations[ResumedAnnotation]; at != "" {
-		return field.ErrorList{field.Invalid(path.Key(AfterAnnotation), text, "has no effect any more: the Job was resumed at "+at)}
+		return field.ErrorList{field.Invalid(path.Key(AfterAnnotation), text, tooLate(at))}
 	}
 	return validateAfter(job.Annotations, &job.Spec, false, path)
 }
@@ -139,7 +146,7 @@ func validateAfterUpdate(job, old *batchv1.Job, path *field.Path) field.ErrorLis
 // SuspendsAgain reports whether a change suspends a Job that was held back once.
 func SuspendsAgain(job, old *batchv1.Job) bool {
 	return old.Annotations[ResumedAnnotation] != "" && ptr.Deref(job.Spec.Suspend, false) && !ptr.Deref(old.Spec.Suspend, false) &&
-		job.Annotations[AfterAnnotation] != ""
+		HeldBy(job.Annotations) != ""
 }
 
 // resumedWarnings warns whoever suspends a Job again that was held back once.
@@ -147,15 +154,33 @@ func resumedWarnings(job, old *batchv1.Job) []string {
 	if !SuspendsAgain(job, old) || End(&job.Status) != nil {
 		return nil
 	}
-	return []string{"spec.suspend: the Job was resumed at " + old.Annotations[ResumedAnnotation] + ", and is held back by " + AfterAnnotation +
+	return []string{"spec.suspend: the Job was resumed at " + old.Annotations[ResumedAnnotation] + ", and is held back by " + HeldBy(job.Annotations) +
 		" no more: now it stays suspended until somebody resumes it"}
 }
 
-// needsShown is what a table says of a Job that waits for others.
+// heldShown is what a table says of a Job that is held back: until when, and for which others.
+func heldShown(j *batchv1.Job, now time.Time) string {
+	at, timed := StartAt(j.Annotations)
+	needs := needsShown(j)
+	switch {
+	case !timed:
+		return needs
+	case needs == "":
+		return "At:" + clock(at, now)
+	case !at.After(now):
+		return needs
+	}
+	return "At:" + clock(at, now) + "," + needs
+}
+
+// needsShown is what a table says of the Jobs that another waits for; empty if there are none.
 func needsShown(j *batchv1.Job) string {
 	var names []string
 	for _, n := range After(j.Annotations) {
 		names = append(names, n.Name)
+	}
+	if len(names) == 0 {
+		return ""
 	}
 	shown := strings.Join(names, ",")
 	if len(shown) > maxNeedsShown {

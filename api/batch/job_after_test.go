@@ -140,11 +140,12 @@ func TestANewJobWasNotResumed(t *testing.T) {
 
 func TestStateOfAHeldJob(t *testing.T) {
 	j := held(map[string]string{AfterAnnotation: "prep,check:any"}, true)
-	if State(j) != StateWaiting || jobState(j) != "After:prep,check" {
-		t.Errorf("%s %s", State(j), jobState(j))
+	now := time.Unix(1_700_000_000, 0)
+	if State(j) != StateWaiting || jobState(j, now) != "After:prep,check" {
+		t.Errorf("%s %s", State(j), jobState(j, now))
 	}
 	j.Annotations[AfterAnnotation] = strings.Repeat("long-", 20) + "name"
-	if got := jobState(j); len(got) != len("After:")+maxNeedsShown || !strings.HasSuffix(got, "...") {
+	if got := jobState(j, now); len(got) != len("After:")+maxNeedsShown || !strings.HasSuffix(got, "...") {
 		t.Errorf("%q", got)
 	}
 	j.Annotations[ResumedAnnotation] = "2026-01-01T00:00:00Z"

@@ -19,10 +19,11 @@ func Placed(j *batchv1.Job) bool {
 	return End(s) == nil && managedHere(j) && (s.Active > 0 || ptr.Deref(s.Terminating, 0) > 0 || s.StartTime != nil)
 }
 
-// Unplaced reports whether a Job would begin now, if its group had a place for it. One that is suspended or paused would not, so it
-// waits for none.
+// Unplaced reports whether a Job would begin now, if its group had a place for it. One that is suspended or paused, or waits for its
+// window, would not, so it waits for none.
 func Unplaced(j *batchv1.Job) bool {
-	return End(&j.Status) == nil && Ending(&j.Status) == nil && !Placed(j) && !ptr.Deref(j.Spec.Suspend, false) && !Paused(j.Annotations) &&
+	closed, _ := WindowClosed(&j.Status)
+	return closed == nil && End(&j.Status) == nil && Ending(&j.Status) == nil && !Placed(j) && !ptr.Deref(j.Spec.Suspend, false) && !Paused(j.Annotations) &&
 		j.DeletionTimestamp == nil && managedHere(j)
 }
 

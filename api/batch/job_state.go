@@ -9,10 +9,10 @@ import (
 // The states of a Job, each in the word that all of jobd's own views have for it. Only the column STATUS of "jobctl get" has
 // the words of a cluster.
 const (
-	StateWaiting     = "Waiting"    // none of its pods is ready: they wait, are being started, or there are none, since it awaits other Jobs
+	StateWaiting     = "Waiting"    // none of its pods is ready: they wait, are being started, or there are none, since it awaits other Jobs or a time
 	StateRunning     = "Running"    // at least one pod is ready
 	StateSuspended   = "Suspended"  // spec.suspend
-	StatePaused      = "Paused"     // PausedAnnotation: its pods are frozen, or about to be
+	StatePaused      = "Paused"     // PausedAnnotation, or the end of its window: its pods are frozen, or about to be
 	StateCompleting  = "Completing" // it is decided that it has succeeded, and its last pods are ending
 	StateFailing     = "Failing"    // it is decided that it has failed, and its last pods are ending
 	StateComplete    = "Complete"
@@ -36,10 +36,10 @@ func State(j *batchv1.Job) string {
 		return StateCompleting
 	}
 	switch {
-	case AwaitsJobs(j):
+	case Awaits(j):
 	case ptr.Deref(j.Spec.Suspend, false):
 		return StateSuspended
-	case Paused(j.Annotations):
+	case Paused(j.Annotations), PausedByWindow(j):
 		return StatePaused
 	case ptr.Deref(j.Status.Ready, 0) > 0:
 		return StateRunning

@@ -19,7 +19,7 @@ func jobTable() kind.Columns[*batchv1.Job] {
 	job, status := batchv1.Job{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
 	return append(kind.Columns[*batchv1.Job]{
 		kind.NameColumn[*batchv1.Job](),
-		{Name: "Status", Description: job["status"], Cell: func(job *batchv1.Job, _ time.Time) any { return jobState(job) }},
+		{Name: "Status", Description: job["status"], Cell: func(job *batchv1.Job, now time.Time) any { return jobState(job, now) }},
 		{Name: "Completions", Description: status["succeeded"], Cell: func(job *batchv1.Job, _ time.Time) any { return jobCompletions(job) }},
 		{Name: "Duration", Description: "Time required to complete the job.",
 			Cell: func(job *batchv1.Job, now time.Time) any { return jobDuration(job, now) }},
@@ -40,7 +40,7 @@ func templateColumns[T any](of func(T) *batchv1.JobSpec) kind.Columns[T] {
 }
 
 // jobState returns the word in the column STATUS: how the Job ended, or what it does now.
-func jobState(job *batchv1.Job) string {
+func jobState(job *batchv1.Job, now time.Time) string {
 	is := func(t batchv1.JobConditionType) bool { return conditionTrue(job.Status.Conditions, t) }
 	switch {
 	case is(batchv1.JobComplete):
@@ -49,10 +49,12 @@ func jobState(job *batchv1.Job) string {
 		return "Failed"
 	case job.DeletionTimestamp != nil:
 		return "Terminating"
-	case AwaitsJobs(job):
-		return needsShown(job)
+	case Awaits(job):
+		return heldShown(job, now)
 	case groupShown(job) != "":
 		return groupShown(job)
+	case windowShown(job, now) != "":
+		return windowShown(job, now)
 	case is(batchv1.JobSuspended):
 		return "Suspended"
 	case is(batchv1.JobFailureTarget):

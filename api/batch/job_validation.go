@@ -43,7 +43,9 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	// PrepareJob leaves no new Job one that says so: it is of one that is stored.
 	waited := job.Annotations[ResumedAnnotation] != ""
 	errs = append(errs, validateAfter(job.Annotations, &job.Spec, waited, metadata.Child("annotations"))...)
+	errs = append(errs, validateStartAt(job.Annotations, &job.Spec, waited, metadata.Child("annotations"))...)
 	errs = append(errs, core.ValidateConcurrency(job.Annotations, metadata.Child("annotations"), false)...)
+	errs = append(errs, core.ValidateWindow(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, notices.Validate(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateGeneratedLabels(job)...)
 	errs = append(errs, validateJobSpec(&job.Spec, field.NewPath("spec"))...)

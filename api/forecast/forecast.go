@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Forecast is when a Job is expected to start, if it waits for room, and to end. What nobody knows is nil.
+// Forecast is when a Job is expected to start, if it waits, and to end. What nobody knows is nil.
 type Forecast struct {
 	Starts *Expected `json:"starts,omitempty"`
 	Ends   *Expected `json:"ends,omitempty"`
@@ -17,6 +17,10 @@ type Forecast struct {
 
 // What an expectation is based on, the surest first.
 const (
+	// StartTime: it was said when it starts (jobd.dev/start-at).
+	StartTime = "StartTime"
+	// Window: it is outside of its window until then (jobd.dev/window).
+	Window = "Window"
 	// Deadline: it is so at the latest, by activeDeadlineSeconds of what runs.
 	Deadline = "Deadline"
 	// Rate: it goes on as it has so far.
@@ -54,6 +58,10 @@ func (e *Expected) Brief(now time.Time) string {
 // Sure says in a few words what it is based on.
 func (e *Expected) Sure() string {
 	switch e.Basis {
+	case StartTime:
+		return "jobd.dev/start-at"
+	case Window:
+		return "when its window opens"
 	case Deadline:
 		return "by deadline"
 	case Rate:

@@ -41,7 +41,7 @@ func (q queueColumn) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 		t.ColumnDefinitions = append(t.ColumnDefinitions[:len(t.ColumnDefinitions):len(t.ColumnDefinitions)],
 			metav1.TableColumnDefinition{
 				Name: "Expected", Type: "string", Priority: 1,
-				Description: "When a Job that waits for room is expected to start, and one that runs to end, and what that is based on.",
+				Description: "When a Job that waits is expected to start, and one that runs to end, and what that is based on.",
 			},
 			metav1.TableColumnDefinition{
 				Name: "Queue", Type: "string", Priority: 1,
@@ -51,7 +51,7 @@ func (q queueColumn) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 	var waiting bool
 	var active []*batchv1.Job
 	for i := range t.Rows {
-		if j, ok := t.Rows[i].Object.Object.(*batchv1.Job); ok && j.Status.Active > 0 && batch.End(&j.Status) == nil {
+		if j, ok := t.Rows[i].Object.Object.(*batchv1.Job); ok && (j.Status.Active > 0 || awaitsTime(j)) && batch.End(&j.Status) == nil {
 			waiting = waiting || waits(j)
 			if len(active) < forecastJobs {
 				active = append(active, j)
@@ -79,6 +79,12 @@ func (q queueColumn) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 		t.Rows[i].Cells = append(t.Rows[i].Cells, when, place)
 	}
 	return t, nil
+}
+
+// awaitsTime reports whether a Job of which nothing is there yet starts at a time that is known.
+func awaitsTime(j *batchv1.Job) bool {
+	closed, _ := batch.WindowClosed(&j.Status)
+	return closed != nil || batch.AwaitsTime(j)
 }
 
 // waits reports whether a pod of a Job may wait for room.

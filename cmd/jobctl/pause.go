@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 )
 
 // newPauseCommand makes the command that freezes Jobs.
@@ -107,6 +109,12 @@ func pauseOne(ctx context.Context, client kubernetes.Interface, streams generici
 		if named {
 			return err
 		}
+		return nil
+	}
+	if !pause && !batch.Paused(j.Annotations) && batch.PausedByWindow(j) {
+		_, opens := batch.WindowClosed(&j.Status)
+		fmt.Fprintf(streams.Out, "%s is paused until its window opens at %s; jobctl annotate --overwrite jobs/%s %s=00:00-24:00 opens it now\n",
+			name, opens.Format(time.RFC3339), j.Name, core.WindowAnnotation)
 		return nil
 	}
 	if batch.Paused(j.Annotations) == pause {

@@ -69,6 +69,9 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
   # Start when the Job prep has completed, and check has ended in whatever way
   jobctl submit --after prep,check:any --name train --image busybox:1.36 -- date
 
+  # Start tonight; --at +2h and --at 2026-12-01T08:00 are other ways to say it
+  jobctl submit --at 22:00 -f job.yaml --detach
+
   # Tell me on my desktop when it has ended
   jobctl submit -f job.yaml --notify
 
@@ -92,6 +95,8 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
 	cmd.Flags().BoolVarP(&o.Detach, "detach", "d", false, "Create the Job, print its name, and do not follow it")
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Delete a Job of the same name first, with its pods and logs, and wait until it is gone")
 	cmd.Flags().StringArrayVar(&o.After, "after", nil, "Start only after another Job of the namespace has completed: NAME or, with another end, NAME:any, NAME:failed; several with commas")
+	cmd.Flags().StringVar(&o.At, "at", "",
+		"Start at a time, if the machine is on then, else as soon as it is: 22:00, +2h, 2026-12-01T08:00 or RFC 3339; with --after, when both hold")
 	cmd.Flags().StringVar(&o.DryRun, "dry-run", "none", "Print the Job instead of running it: client, or server to let the server check it")
 	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "With --dry-run or --detach: yaml, json or name")
 	return cmd
@@ -203,6 +208,9 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 		for _, sentence := range told {
 			fmt.Fprintln(s.streams.ErrOut, printable.Line(sentence))
 		}
+	}
+	if when := m.StartsAt(); when != "" {
+		fmt.Fprintln(s.streams.ErrOut, when)
 	}
 	if err := s.sizeMemory(m, client, namespace); err != nil {
 		return s.fail(err, submit.ExitCannot)

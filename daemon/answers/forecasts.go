@@ -7,10 +7,13 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/forecast"
 	historywire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/scheme"
@@ -94,11 +97,27 @@ func (f *Forecasts) forecast(ctx context.Context, j *batchv1.Job) (*wire.Forecas
 // of says what is expected of a Job.
 func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.Forecast, error) {
 	out := &wire.Forecast{}
+	if at, ok := batch.StartAt(j.Annotations); ok && batch.AwaitsTime(j) && !batch.AwaitsJobs(j) && at.After(now) {
+		out.Starts = &wire.Expected{At: metav1.NewTime(at), Basis: wire.StartTime}
+		return out, nil
+	}
 	if objects.Finished(j) || ptr.Deref(j.Spec.Suspend, false) {
 		return out, nil
 	}
 	first, runs := f.running[j.UID]
+	_, paused := batch.PausedSince(&j.Status)
+	if _, opens := batch.WindowClosed(&j.Status); !opens.IsZero() && (paused || !runs) {
+		out.Starts = &wire.Expected{At: metav1.NewTime(opens), Basis: wire.Window}
+		return out, nil
+	}
 	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && !runs {
+		w, err := windowOf(s, j)
+		if err != nil {
+			return nil, err
+		}
+		if open, until := w.At(at.At.Time); !open { // when there is room its window is closed
+			at = wire.Expected{At: metav1.NewTime(until), Basis: wire.Window}
+		}
 		out.Starts = &at
 	}
 	if !runs {
@@ -123,6 +142,16 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 	p.Deadline, _ = batch.Deadline(j)
 	out.Ends = forecast.End(p, now)
 	return out, nil
+}
+
+// windowOf returns the window of a Job, or that of its namespace; nil for none.
+func windowOf(s *store.Snapshot, j *batchv1.Job) (*core.Window, error) {
+	if w := core.WindowOf(j.Annotations); w != nil {
+		return w, nil
+	}
+	ns := &corev1.Namespace{}
+	_, err := objects.Read(s, store.Key(objects.Namespaces, "", j.Namespace), ns)
+	return core.WindowOf(ns.Annotations), err
 }
 
 // look looks up what is on the machine and what waits, unless that was done just now.

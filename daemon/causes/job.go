@@ -207,7 +207,7 @@ func jobTerminating(v *jobView) []why.Cause {
 
 // jobSuspended is spec.suspend.
 func jobSuspended(v *jobView) []why.Cause {
-	if !v.suspended() || v.end != nil || v.awaitsJobs() {
+	if !v.suspended() || v.end != nil || v.awaits() {
 		return nil
 	}
 	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so it has no pods.", Brief: "suspended", Details: map[string]string{}}
@@ -220,8 +220,8 @@ func jobSuspended(v *jobView) []why.Cause {
 	if batch.AwaitsKueue(v.job.Labels, &v.job.Spec) && v.Source == why.FromRecords {
 		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
 	}
-	if batch.AwaitsJobs(v.job) {
-		c.Message += " Its annotation " + batch.AfterAnnotation + " has no effect here: this is no jobd, which would resume it."
+	if batch.Awaits(v.job) {
+		c.Message += fmt.Sprintf(" Its annotation %s has no effect here: this is no jobd, which would resume it.", batch.HeldBy(v.job.Annotations))
 	}
 	c.Help = []string{v.resume()}
 	if batch.Paused(v.job.Annotations) && v.Source == why.FromRecords {
@@ -345,7 +345,7 @@ func jobIdle(v *jobView) []why.Cause {
 			Message: fmt.Sprintf("It creates the next pods once %s before them have ended (podReplacementPolicy %s).", pods(int(n)),
 				ptr.Deref(v.job.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)),
 		}}
-	case v.Standing != nil && v.Group == nil && len(jobRefused(v))+len(jobBackoff(v))+len(jobHeldIndexes(v)) == 0:
+	case v.Standing != nil && v.Group == nil && len(jobWindow(v))+len(jobRefused(v))+len(jobBackoff(v))+len(jobHeldIndexes(v)) == 0:
 		return []why.Cause{{
 			Type: "StartsSoon", Message: "Nothing holds it up: its next pods are about to be created.", Brief: "about to go on",
 		}}

@@ -9,12 +9,12 @@ import (
 	"github.com/jobd/jobd/daemon/hold"
 )
 
-// awaitsJobs reports whether the Job is resumed once others have ended. A cluster does not do that.
-func (v *jobView) awaitsJobs() bool { return v.Source == why.FromRecords && batch.AwaitsJobs(v.job) }
+// awaits reports whether the Job is resumed by jobd: once others have ended, or at a time. A cluster does not do that.
+func (v *jobView) awaits() bool { return v.Source == why.FromRecords && batch.Awaits(v.job) }
 
 // jobAfter is what other Jobs have to do before this one is resumed.
 func jobAfter(v *jobView) (all []why.Cause) {
-	if !v.awaitsJobs() {
+	if !v.awaits() {
 		return nil
 	}
 	for _, n := range v.Needs {

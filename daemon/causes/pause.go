@@ -17,7 +17,7 @@ func (v *jobView) goOn() string {
 
 // jobPaused is batch.PausedAnnotation.
 func jobPaused(v *jobView) []why.Cause {
-	if batch.State(v.job) != batch.StatePaused || v.Source != why.FromRecords {
+	if !batch.Paused(v.job.Annotations) || batch.State(v.job) != batch.StatePaused || v.Source != why.FromRecords {
 		return nil
 	}
 	c := why.Cause{
@@ -61,9 +61,9 @@ func podPaused(v *podView) []why.Cause {
 	if v.job == nil || v.ended() || v.pod.DeletionTimestamp != nil || batch.State(v.job) != batch.StatePaused || v.Source != why.FromRecords {
 		return nil
 	}
-	c := why.Cause{
-		Type: "Paused", Brief: "paused", Help: []string{"jobctl continue jobs/" + v.job.Name + inNamespace(v.job.Namespace)},
-		Message: "Its Job is paused, so nothing is started for it.",
+	c := why.Cause{Type: "Paused", Brief: "paused", Message: "Its Job is paused, so nothing is started for it."}
+	if batch.Paused(v.job.Annotations) { // not by its window, of which the Job tells
+		c.Help = []string{"jobctl continue jobs/" + v.job.Name + inNamespace(v.job.Namespace)}
 	}
 	if since, is := core.PausedSince(v.pod); is {
 		c.Since = at(since)

@@ -155,7 +155,7 @@ func podUnscheduled(v *podView) []why.Cause {
 	if _, ok := v.Rooms[v.pod.UID]; ok {
 		return nil
 	}
-	if _, ok := v.Claims[v.pod.UID]; ok {
+	if _, ok := v.Claims[v.pod.UID]; ok || len(podWindow(v)) > 0 {
 		return nil
 	}
 	c := v.condition(corev1.PodScheduled)

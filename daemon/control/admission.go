@@ -24,7 +24,8 @@ const (
 	// explainedAtOnce bounds for how many pods that is written in a second.
 	explainedAtOnce = 500
 
-	// starvation is the key of the timer of those that have waited for too long; that of those that say why they wait is empty.
+	// starvation is the key of the timer of those that have waited for too long; that of those that say why they wait is empty. Others are
+	// those of pods, see heldByWindow.
 	starvation = "starvation"
 
 	preempting = "default-scheduler: preempting to accommodate a higher priority pod"
@@ -141,13 +142,17 @@ func (a *admission) awake() {
 	}
 }
 
-// Due writes into pods that have waited for some time why they wait.
+// Due writes into pods that have waited for some time why they wait, and lets those be looked at whose window has opened.
 func (a *admission) Due(p *loop.Pass, key string) error {
-	if key == starvation { // Settle goes by the time
+	switch key {
+	case "":
+		return a.explainWaits(p)
+	case starvation: // Settle goes by the time
 		a.wake = time.Time{}
-		return nil
+	default:
+		a.pods.dirty.Add(key)
 	}
-	return a.explainWaits(p)
+	return nil
 }
 
 // Finish notes the pods that have begun to wait.
@@ -187,6 +192,9 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 		a.hold(uid, why)
 		return nil
 	}
+	if a.heldByWindow(p, uid) {
+		return nil
+	}
 	obj.Spec.NodeName = a.name
 	if err := p.Event(objects.PodReference(obj), events.Scheduler, corev1.EventTypeNormal, "Scheduled",
 		fmt.Sprintf("Successfully assigned %s/%s to %s", obj.Namespace, obj.Name, obj.Spec.NodeName)); err != nil {
@@ -196,6 +204,23 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 		return err
 	}
 	return a.take(p, key, obj, a.refuses(obj))
+}
+
+// heldByWindow keeps a pod waiting that may not start now, though what is stored of its Job does not say so yet. It is looked at again
+// when the window opens, whether or not its Job was decided on before.
+func (a *admission) heldByWindow(p *loop.Pass, uid types.UID) bool {
+	rec := a.pods.known[uid]
+	if rec == nil || rec.job == nil {
+		return false
+	}
+	why, opens := rec.job.OutsideWindow(p.Now)
+	if why == "" {
+		return false
+	}
+	a.hold(uid, why)
+	rec.moved = true
+	a.timers.Set(a, rec.key, opens)
+	return true
 }
 
 // nominate records in a pod's status that other pods make way for it (PodStatus.NominatedNodeName).

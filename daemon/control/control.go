@@ -199,7 +199,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 
 		pods      = newPods(timers, followers, podRecords, jobRecords, queue, notes, ledger, budgets, config.Logs)
 		jobs      = newJobs(timers, followers, jobRecords, config.Settings, doors, pods, gangs, ledger, gate, config.Logs)
-		holds     = hold.New(jobs, gate)
+		holds     = hold.New(timers, jobs, gate)
 		cronJobs  = cronjobs.New(timers, jobs, notes, doors)
 		kinds     = &kinds{pods, jobs, cronJobs, claims}
 		garbage   = gc.New(notes, kinds, jobRecords)
@@ -227,6 +227,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		garbage.OwnerCheck(),
 		jobs,
 		holds,
+		&windows{jobs: jobRecords},
 		cronJobs,
 		garbage.Deletions(),
 		namespace.NewEmptier(timers, kinds),

@@ -34,6 +34,8 @@ type jobRecords struct {
 	// more than a hundred, since each pod that nobody controls is compared with them whenever it changes.
 	selectors map[string]map[types.UID]*jobRecord
 	dirty     *loop.Queue[types.UID]
+	// windows are those of the namespaces that have one.
+	windows map[string]*core.Window
 	// all has the keys of all Jobs in the store, while the records are being rebuilt.
 	all map[types.UID]string
 }
@@ -42,7 +44,7 @@ func newJobRecords(aside *aside.List, garbage *gc.Notes, queue *queue) *jobRecor
 	return &jobRecords{
 		aside: aside, garbage: garbage, queue: queue,
 		known: map[types.UID]*jobRecord{}, byKey: map[string]types.UID{}, selectors: map[string]map[types.UID]*jobRecord{},
-		dirty: loop.NewQueue[types.UID](),
+		dirty: loop.NewQueue[types.UID](), windows: map[string]*core.Window{},
 	}
 }
 
@@ -136,11 +138,11 @@ func (c *jobRecords) record(
 	}
 	ahead := batch.Prioritized(j.Annotations)
 	if rec, ok := c.known[j.UID]; ok {
-		before, paused := rec.Deadline(), rec.Paused()
+		before, paused, closed := rec.Deadline(), rec.Paused(), rec.WindowClosed()
 		deadline := ptr.Deref(rec.ActiveDeadline(), -1)
 		rec.SetJob(j, now)
 		c.choose(rec, j)
-		if rec.Paused() != paused {
+		if rec.Paused() != paused || rec.WindowClosed() != closed {
 			c.queue.pausedOrContinued(rec)
 		}
 		if _, asks := j.Spec.Template.Annotations[core.SignalAnnotation]; asks && !rec.Deadline().Equal(before) {
@@ -157,6 +159,7 @@ func (c *jobRecords) record(
 		return err
 	}
 	rec := &jobRecord{Record: job.NewRecord(j, memory), key: key, ahead: ahead}
+	rec.Inherit(c.windows[j.Namespace])
 	if fair := c.queue.fair; fair != nil && fair.ByCreator {
 		if o, ok := get(storage.CreatorKey(key)); ok && o.UID == string(j.UID) {
 			rec.creator = string(o.Value)

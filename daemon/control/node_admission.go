@@ -33,6 +33,9 @@ func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
 		a.hold(uid, why)
 		return nil
 	}
+	if a.heldByWindow(p, uid) {
+		return nil
+	}
 	refusal := a.refuses(obj) // of these a kubelet thinks first
 	if refusal != nil {
 		return a.take(p, key, obj, refusal)

@@ -35,7 +35,7 @@ type podRecord struct {
 	job     *jobRecord // the Job that knows of it; nil if there is none
 	request *node.Pod
 	issued  pod.Issued
-	// moved says that its Job was paused or continued, so that its place is to be found anew.
+	// moved says that its Job was paused or continued, or that its window opens or closes, so that its place is to be found anew.
 	moved bool
 	// renewal is when its tokens are to be looked at, see tokenRenewal; 0: never.
 	renewal uint32

@@ -23,7 +23,7 @@ type queue struct {
 	resizes  *resizes
 	aside    *aside.List
 	fair     *FairShare
-	// held are the pods that wait for a claim, and why in a scheduler's words; empty while the volume is being made.
+	// held are the pods that wait for a claim or a window, and why in a scheduler's words; empty while the volume is being made.
 	held map[types.UID]string
 	// news are the pods whose reason in held has changed.
 	news []types.UID
@@ -66,6 +66,10 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 			q.hold(p.UID, why)
 			return
 		}
+		if closed := q.closed(rec); closed != "" {
+			q.hold(p.UID, closed)
+			return
+		}
 		delete(q.held, p.UID)
 		q.arrivals = append(q.arrivals, p.UID)
 	case podspec.Bound(p):
@@ -78,6 +82,8 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		q.capacity.Bound(rec.request, started, pod.Ends(p))
 		q.capacity.Freeze(p.UID, pauseOf(rec, p))
 	case len(p.Spec.SchedulingGates) > 0:
+	case q.closed(rec) != "":
+		q.hold(p.UID, q.closed(rec))
 	case rec.job != nil && rec.job.Paused(): // nobody looks for room for it before its Job goes on
 		q.gone(p.UID)
 	default:
@@ -107,7 +113,15 @@ func pauseOf(rec *podRecord, p *corev1.Pod) node.Pause {
 	return pause
 }
 
-// hold keeps a pod waiting for a claim, whether or not it fits.
+// closed returns why a pod waits for the window of its Job; empty if it does not.
+func (q *queue) closed(rec *podRecord) string {
+	if rec.job == nil {
+		return ""
+	}
+	return rec.job.WindowClosed()
+}
+
+// hold keeps a pod waiting for a claim or a window, whether or not it fits.
 func (q *queue) hold(uid types.UID, why string) {
 	q.capacity.Gone(uid)
 	if was, ok := q.held[uid]; !ok || was != why {
@@ -145,8 +159,8 @@ func (q *queue) podsOf(j *jobRecord) iter.Seq2[types.UID, *podRecord] {
 	}
 }
 
-// pausedOrContinued lets the pods of a Job be looked at that was paused or continued, and those that wait be taken from the queue, or
-// put into it again.
+// pausedOrContinued lets the pods of a Job be looked at that was paused or continued, or whose window has opened or closed, and those
+// that wait be taken from the queue, or put into it again.
 func (q *queue) pausedOrContinued(of *jobRecord) {
 	for _, rec := range q.podsOf(of) {
 		rec.moved = true

@@ -22,7 +22,8 @@ const pastSteps = loop.StepBudget / 50
 type Holds struct {
 	loop.Base
 	loop.NoPods
-	jobs Jobs
+	jobs   Jobs
+	timers *loop.Timers
 
 	needed  map[string]*needed // by key of the Job
 	waiters map[string]*waiter // by key of the Job
@@ -51,20 +52,21 @@ type needed struct {
 	waiters map[string]struct{}
 }
 
-// waiter is a Job that waits for others.
+// waiter is a Job that waits for others, for a time, or for both.
 type waiter struct {
 	uid       types.UID
 	namespace string
 	created   time.Time
 	needs     []batch.Need
+	at        time.Time // see batch.StartAtAnnotation; zero: at any time
 	// recovered: it was there when the daemon started, so that what it needs may have ended, and gone, before.
 	recovered bool
 }
 
 // New makes the controller. It opens and closes the gate.
-func New(jobs Jobs, gate *Gate) *Holds {
+func New(timers *loop.Timers, jobs Jobs, gate *Gate) *Holds {
 	return &Holds{
-		jobs: jobs, needed: map[string]*needed{}, waiters: map[string]*waiter{}, dirty: loop.NewQueue[string](),
+		timers: timers, jobs: jobs, needed: map[string]*needed{}, waiters: map[string]*waiter{}, dirty: loop.NewQueue[string](),
 		groups: newGroups(gate),
 	}
 }
@@ -164,11 +166,12 @@ func (h *Holds) learn(n *needed, o Outcome) {
 
 // note takes in a Job as it now is.
 func (h *Holds) note(key string, j *batchv1.Job, recovered bool) {
-	if !batch.AwaitsJobs(j) {
+	if !batch.Awaits(j) {
 		h.forget(key)
 		return
 	}
-	w := &waiter{j.UID, j.Namespace, j.CreationTimestamp.Time, batch.After(j.Annotations), recovered}
+	at, _ := batch.StartAt(j.Annotations)
+	w := &waiter{j.UID, j.Namespace, j.CreationTimestamp.Time, batch.After(j.Annotations), at, recovered}
 	if was := h.waiters[key]; was != nil {
 		// What is known of its needs is forgotten, and of one that is gone only the history tells.
 		w.recovered = recovered || was.uid == w.uid
@@ -185,19 +188,26 @@ func (h *Holds) note(key string, j *batchv1.Job, recovered bool) {
 	h.dirty.Add(key)
 }
 
-// forget takes in that a Job waits for no others.
+// forget takes in that a Job is not held back.
 func (h *Holds) forget(key string) {
 	w := h.waiters[key]
 	if w == nil {
 		return
 	}
 	delete(h.waiters, key)
+	h.timers.Set(h, key, time.Time{})
 	for _, n := range w.needs {
 		of := store.Key(objects.Jobs, w.namespace, n.Name)
 		if delete(h.needed[of].waiters, key); len(h.needed[of].waiters) == 0 {
 			delete(h.needed, of)
 		}
 	}
+}
+
+// Due implements loop.Controller: the time of a Job has come.
+func (h *Holds) Due(_ *loop.Pass, key string) error {
+	h.dirty.Add(key)
+	return nil
 }
 
 // Dirty implements loop.Controller.
@@ -217,6 +227,10 @@ func (h *Holds) settle(p *loop.Pass, key string) error {
 	if w == nil || !p.Works(key) {
 		return nil
 	}
+	if w.at.After(p.Now) {
+		h.timers.Set(h, key, w.at)
+		return nil
+	}
 	p.Worked(len(w.needs))
 	outcomes := make([]Outcome, len(w.needs))
 	for i, n := range w.needs {
@@ -230,12 +244,13 @@ func (h *Holds) settle(p *loop.Pass, key string) error {
 		outcomes[i] = o
 	}
 	j, ok, err := p.Jobs.Get(key)
-	if err != nil || !ok || j.UID != w.uid || !batch.AwaitsJobs(j) {
+	if err != nil || !ok || j.UID != w.uid || !batch.Awaits(j) {
 		return err
 	}
 	batch.Resume(j, p.Now)
 	p.Jobs.Changed(key, j)
-	if err := event(p, j, corev1.EventTypeNormal, "NeedsMet", told(w.needs, outcomes)); err != nil {
+	reason, message := resumed(w, outcomes, p.Now)
+	if err := event(p, j, corev1.EventTypeNormal, reason, message); err != nil {
 		return err
 	}
 	return h.jobs.Set(p, key, j)

@@ -289,3 +289,94 @@ func TestRandomChains(t *testing.T) {
 		})
 	})
 }
+
+// at makes a Job that waits until so long after the beginning, and for others if it names some.
+func at(name string, in time.Duration, needs string) *batchv1.Job {
+	j := after(name, needs, "1m", "0")
+	if needs == "" {
+		delete(j.Annotations, batch.AfterAnnotation)
+	}
+	j.Annotations[batch.StartAtAnnotation] = time.Now().Add(in).Format(time.RFC3339)
+	return j
+}
+
+func TestAJobStartsAtATime(t *testing.T) {
+	play(t, "at that very second", func(t *testing.T, w *controltest.World) {
+		w.Create(at("a", time.Hour, ""))
+		start := time.Now().Add(time.Hour).Truncate(time.Second)
+		time.Sleep(time.Hour - time.Second)
+		expect(t, w, "a", "Waiting")
+		time.Sleep(2 * time.Second)
+		if a := w.Job("a"); batch.State(a) != "Running" || !a.Status.StartTime.Time.Equal(start) || a.Annotations[batch.ResumedAnnotation] == "" {
+			t.Errorf("%s at %v, wanted at %v", batch.State(a), a.Status.StartTime, start)
+		}
+		if said := strings.Join(w.Events("a"), "\n"); !strings.Contains(said, "StartTime: Its time ") || strings.Contains(said, "did not run") {
+			t.Errorf("%s", said)
+		}
+	})
+	play(t, "a time that is past is now", func(t *testing.T, w *controltest.World) {
+		w.Create(at("a", -time.Hour, ""))
+		time.Sleep(time.Second)
+		expect(t, w, "a", "Running")
+		if said := strings.Join(w.Events("a"), "\n"); strings.Contains(said, "did not run") {
+			t.Errorf("%s", said)
+		}
+	})
+	play(t, "once, although jobd is started again and again", func(t *testing.T, w *controltest.World) {
+		w.Create(at("a", time.Hour, ""))
+		for range 3 {
+			time.Sleep(10 * time.Minute)
+			w.Stop()
+			w.Start()
+			expect(t, w, "a", "Waiting")
+		}
+		time.Sleep(30*time.Minute + time.Second)
+		expect(t, w, "a", "Running")
+	})
+	play(t, "at once, when the machine was off then, which is said", func(t *testing.T, w *controltest.World) {
+		w.Create(at("a", time.Hour, ""))
+		time.Sleep(time.Minute)
+		w.Stop()
+		time.Sleep(3 * time.Hour)
+		w.Start()
+		time.Sleep(time.Second)
+		expect(t, w, "a", "Running")
+		if said := strings.Join(w.Events("a"), "\n"); !strings.Contains(said, "2h1m0s ago: jobd did not run then") {
+			t.Errorf("%s", said)
+		}
+	})
+	play(t, "with others, when both hold", func(t *testing.T, w *controltest.World) {
+		w.Create(plain("x", "30m", "0"))
+		w.Create(at("late", time.Hour, "x"))
+		w.Create(at("early", time.Minute, "x"))
+		time.Sleep(30*time.Minute + time.Second)
+		expect(t, w, "early", "Running")
+		expect(t, w, "late", "Waiting")
+		time.Sleep(30 * time.Minute)
+		expect(t, w, "late", "Running")
+		if said := strings.Join(w.Events("early"), "\n"); !strings.Contains(said, "NeedsMet: x has completed (jobd.dev/after), and its time ") {
+			t.Errorf("%s", said)
+		}
+	})
+	play(t, "whoever resumes it starts it now, and once", func(t *testing.T, w *controltest.World) {
+		w.Create(at("a", time.Hour, ""))
+		j := w.Job("a")
+		j.Spec.Suspend = ptr.To(false)
+		w.Put(objects.Key(objects.Jobs, j), j)
+		time.Sleep(time.Second)
+		expect(t, w, "a", "Running")
+		time.Sleep(2 * time.Hour)
+		expect(t, w, "a", "Complete")
+		if said := strings.Join(w.Events("a"), "\n"); strings.Contains(said, "StartTime") {
+			t.Errorf("%s", said)
+		}
+	})
+	play(t, "another time counts instead", func(t *testing.T, w *controltest.World) {
+		w.Create(at("a", time.Hour, ""))
+		j := w.Job("a")
+		j.Annotations[batch.StartAtAnnotation] = time.Now().Add(time.Minute).Format(time.RFC3339)
+		w.Put(objects.Key(objects.Jobs, j), j)
+		time.Sleep(time.Minute + time.Second)
+		expect(t, w, "a", "Running")
+	})
+}

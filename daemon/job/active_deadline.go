@@ -33,7 +33,7 @@ func (r *Record) Deadline() time.Time {
 }
 
 func (d *decision) deadlineExceeded() *verdict {
-	if at, ok := d.r.deadlineIn(&d.next, d.pausedFor); ok && !d.now.Before(at) {
+	if at, ok := d.r.deadlineIn(&d.next, d.pausedFor); ok && !d.suspends && !d.now.Before(at) {
 		return failure(batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline")
 	}
 	return nil

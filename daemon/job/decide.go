@@ -88,13 +88,18 @@ const (
 
 // Decide returns what a Job needs now. It changes nothing: for the same Record and time it returns the same Decision.
 func Decide(r *Record, now time.Time, s Settings) Decision {
-	d := &decision{r: r, now: now, s: s.withDefaults(), next: r.status, pausedFor: r.pausedFor}
+	d := &decision{r: r, now: now, s: s.withDefaults(), next: r.status, pausedFor: r.pausedFor, suspends: r.spec.suspend}
+	if r.spec.managed && !r.Finished() {
+		d.lookAtWindow()
+	}
 	switch {
 	case !r.spec.managed:
 	case r.Finished():
 		d.releaseAll()
 	case r.spec.unknownMode:
 		d.Events = append(d.Events, unknownCompletionMode())
+	case d.awaitsWindow():
+		d.waitForWindow()
 	case r.gated: // nothing of it begins
 		if d.pauseOrContinue(); d.forced {
 			d.Status = append(d.Status, d.next)
@@ -121,6 +126,9 @@ type decision struct {
 	replaced                   []*pod
 	pausedFor                  time.Duration // as it will be
 	forced                     bool          // the status must be written now
+	closed                     string        // why no pod may start, if the Job is outside of its window
+	pauses                     bool          // the window pauses it
+	suspends                   bool          // spec.suspend, or the window suspends it
 }
 
 func (d *decision) decide() {
@@ -134,8 +142,8 @@ func (d *decision) decide() {
 		d.orphan()
 	}
 	d.pauseOrContinue()
-	waits := r.waitsPaused()
-	if d.next.StartTime == nil && !r.spec.suspend && !waits {
+	waits := r.waitsPaused() && !d.suspends
+	if d.next.StartTime == nil && !d.suspends && !waits {
 		if r.spec.attempt > 1 && standing(r.status.Conditions, batchv1.JobSuspended) == nil {
 			d.Events = append(d.Events, retried(r.spec.attempt))
 		}
@@ -152,6 +160,7 @@ func (d *decision) decide() {
 		}
 	}
 	d.endPause()
+	d.showWindow()
 	d.writeStatus()
 	if pausedFor := d.pausedFor; pausedFor != r.pausedFor && len(d.Status) > 0 {
 		d.PausedFor = &pausedFor
@@ -217,7 +226,7 @@ func (d *decision) run() {
 	if !r.deleting {
 		_, paused := batch.PausedSince(&d.next)
 		switch {
-		case r.spec.suspend:
+		case d.suspends:
 			d.stop()
 		case !paused: // otherwise none is created, and none of those that are frozen has to go
 			d.scale()

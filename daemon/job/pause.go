@@ -25,13 +25,15 @@ func (r *Record) waitsPaused() bool {
 	return r.status.StartTime == nil && r.spec.paused && !r.spec.suspend && !r.deleting && batch.Ending(&r.status) == nil
 }
 
-// pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation, and adds up for how long the Job was paused. A
-// suspended Job is not paused: it has no pods. Nor is one of which it is decided how it ends: what is left of it is to be stopped.
+// pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation and the Job's window, and adds up for how long the
+// Job was paused. A suspended Job is not paused: it has no pods. Nor is one of which it is decided how it ends: what is left of it is to
+// be stopped.
 func (d *decision) pauseOrContinue() {
 	r, now := d.r, *d.time()
 	since, paused := batch.PausedSince(&d.next)
 	ends := batch.Ending(&r.status) != nil
-	switch wanted := r.spec.paused && !r.spec.suspend && !r.deleting && !ends; {
+	asked := r.spec.paused || d.pauses
+	switch wanted := asked && !d.suspends && !r.deleting && !ends; {
 	case wanted && !paused:
 		setCondition(&d.next.Conditions, batch.JobPaused, corev1.ConditionTrue, "JobPaused", "Job paused", now)
 		d.forced = true
@@ -40,7 +42,7 @@ func (d *decision) pauseOrContinue() {
 		d.unpause(since, "JobEnded", "Job ended")
 	case !wanted && paused:
 		d.unpause(since, "JobContinued", "Job continued")
-		if !r.spec.paused {
+		if !asked {
 			d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Continued", "Job continued"})
 		}
 	}

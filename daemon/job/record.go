@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/internal/heap"
 )
 
@@ -31,6 +32,8 @@ type Record struct {
 	deleting      bool
 	pausedFor     time.Duration // see batch.PausedForAnnotation
 	gated         bool          // see Hold
+	window        *core.Window  // of the Job itself
+	ofNamespace   *core.Window  // of its namespace, see Inherit
 	written       time.Time     // when the status last changed, zero if it is not known
 
 	pods    table[types.UID]
@@ -155,6 +158,7 @@ func (r *Record) fold(job *batchv1.Job) {
 	r.status = job.Status
 	r.deleting = job.DeletionTimestamp != nil
 	r.pausedFor = batch.PausedFor(job.Annotations)
+	r.foldWindow(job.Annotations)
 }
 
 // recount rebuilds all sums from the pods, the status and the memory.

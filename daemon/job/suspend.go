@@ -5,12 +5,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// suspendOrResume sets the condition Suspended according to spec.suspend. A suspended Job has no start time, and a
+// suspendOrResume sets the condition Suspended according to spec.suspend and the Job's window. A suspended Job has no start time, and a
 // resumed one gets a new one, from which its deadline counts.
 func (d *decision) suspendOrResume() {
 	now := *d.time()
-	if d.r.spec.suspend {
-		event := suspended(d.r.spec.awaitsKueue)
+	if d.suspends {
+		event := suspended(d.r.spec.suspend && d.r.spec.awaitsKueue)
 		if setCondition(&d.next.Conditions, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", event.Message,
 			now) {
 			d.forced = true

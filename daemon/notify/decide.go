@@ -117,11 +117,11 @@ func about(j *batchv1.Job, cronJob string, kind notices.Kind, at time.Time) Noti
 	}
 }
 
-// waitingSince returns since when a Job could have started: since it was created, resumed or retried.
+// waitingSince returns since when a Job could have started: since it was created, resumed or retried, or its window has opened.
 func waitingSince(j *batchv1.Job) time.Time {
 	since := j.CreationTimestamp.Time
 	for i := range j.Status.Conditions {
-		if c := &j.Status.Conditions[i]; c.Type == batchv1.JobSuspended && c.LastTransitionTime.After(since) {
+		if c := &j.Status.Conditions[i]; (c.Type == batchv1.JobSuspended || c.Type == batch.JobWindowClosed) && c.LastTransitionTime.After(since) {
 			since = c.LastTransitionTime.Time
 		}
 	}
@@ -146,7 +146,8 @@ func dueSince(j *batchv1.Job) time.Time {
 
 // WaitsUntil returns when it is worth a notice that a Job has not started; zero if it never is, as it stands.
 func WaitsUntil(j *batchv1.Job, after time.Duration) time.Time {
-	if s := See(j); s.Started || s.Ended || ptr.Deref(j.Spec.Suspend, false) || j.DeletionTimestamp != nil {
+	closed, _ := batch.WindowClosed(&j.Status)
+	if s := See(j); s.Started || s.Ended || ptr.Deref(j.Spec.Suspend, false) || closed != nil || j.DeletionTimestamp != nil {
 		return time.Time{}
 	}
 	return waitingSince(j).Add(after)

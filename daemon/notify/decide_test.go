@@ -137,15 +137,24 @@ func TestWaitsUntil(t *testing.T) {
 	resumed := func(j *batchv1.Job) {
 		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, LastTransitionTime: metav1.NewTime(begin.Add(time.Hour))}}
 	}
+	window := func(status corev1.ConditionStatus) func(j *batchv1.Job) {
+		return func(j *batchv1.Job) {
+			j.Status.Conditions = []batchv1.JobCondition{{
+				Type: batch.JobWindowClosed, Status: status, LastTransitionTime: metav1.NewTime(begin.Add(time.Hour)),
+			}}
+		}
+	}
 	for name, c := range map[string]struct {
 		job  *batchv1.Job
 		want time.Time
 	}{
-		"one that waits":     {job(), begin.Add(time.Minute)},
-		"one that runs":      {job(ready), time.Time{}},
-		"one that is over":   {job(ends(batchv1.JobFailed)), time.Time{}},
-		"suspended":          {job(suspended), time.Time{}},
-		"that was suspended": {job(resumed), begin.Add(time.Hour + time.Minute)},
+		"outside of its window":   {job(window(corev1.ConditionTrue)), time.Time{}},
+		"since its window opened": {job(window(corev1.ConditionFalse)), begin.Add(time.Hour + time.Minute)},
+		"one that waits":          {job(), begin.Add(time.Minute)},
+		"one that runs":           {job(ready), time.Time{}},
+		"one that is over":        {job(ends(batchv1.JobFailed)), time.Time{}},
+		"suspended":               {job(suspended), time.Time{}},
+		"that was suspended":      {job(resumed), begin.Add(time.Hour + time.Minute)},
 	} {
 		if got := WaitsUntil(c.job, time.Minute); !got.Equal(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

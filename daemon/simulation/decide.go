@@ -23,7 +23,7 @@ import (
 func (s *simulation) settlePod() bool {
 	for _, p := range s.live {
 		for _, name := range slices.Sorted(maps.Keys(p.running)) {
-			if r := p.running[name]; s.due(r.due) {
+			if r := p.running[name]; p.frozen.IsZero() && s.due(r.due) {
 				s.exit(p, name, r, r.exitCode, 0)
 			}
 		}
@@ -38,6 +38,7 @@ func (s *simulation) settlePod() bool {
 // follow folds in what has happened to a pod, and does what it needs next.
 func (s *simulation) follow(p *simulated) {
 	p.dirty, p.wake = false, time.Time{}
+	p.issued.Pause(s.record.Paused())
 	if pod.AwaitsSignal(p.Pod) {
 		p.issued.JobEnds(s.record.Deadline())
 	}
@@ -78,12 +79,28 @@ func (s *simulation) act(p *simulated, a pod.Action) {
 	case pod.SendSignal:
 		p.observe(s.now, pod.Observation{What: pod.SignalSent, OK: true})
 		s.tell("Signaled", p, "gets %s (%s)", unix.SignalName(a.Signal), core.SignalAnnotation)
+	case pod.Pause:
+		p.frozen = s.now
+		p.observe(s.now, pod.Observation{What: pod.Paused, OK: true})
+	case pod.Continue:
+		p.thaw(s.now)
+		p.observe(s.now, pod.Observation{What: pod.Continued, OK: true})
 	case pod.TearDown:
 		for name, r := range p.running {
 			s.exit(p, name, r, 128+int(syscall.SIGKILL), int(syscall.SIGKILL))
 		}
 		p.observe(s.now, pod.Observation{What: pod.TornDown})
 	}
+}
+
+// thaw lets the containers of a pod go on, which take as much longer as they were frozen.
+func (p *simulated) thaw(now time.Time) {
+	for _, r := range p.running {
+		if !p.frozen.IsZero() && !r.due.IsZero() {
+			r.due = r.due.Add(now.Sub(p.frozen))
+		}
+	}
+	p.frozen = time.Time{}
 }
 
 // fold tells the Job and the node of a pod as it now is.
@@ -100,6 +117,8 @@ func (s *simulation) fold(p *simulated) {
 		}
 		s.node.Bound(p.request, started, p.DeletionTimestamp != nil)
 	case len(p.Spec.SchedulingGates) > 0:
+	case s.record.WindowClosed() != "": // it is folded in again when that opens
+		s.node.Gone(p.UID)
 	default:
 		s.node.Wait(p.request, false)
 	}
@@ -179,7 +198,12 @@ func (s *simulation) decide() error {
 	for _, status := range d.Status {
 		s.tellConditions(&status)
 		s.job.Status = status
-		s.record.SetJob(s.job, s.now)
+		closed := s.record.WindowClosed()
+		if s.record.SetJob(s.job, s.now); s.record.WindowClosed() != closed {
+			for _, p := range s.live {
+				s.touch(p)
+			}
+		}
 		s.dirty = true
 	}
 	if s.gang != "" {

@@ -2,10 +2,23 @@ package simulation
 
 import (
 	"strings"
+	"time"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 )
+
+// hold plays that the Job is held back until a time, and tells for which others it waits.
+func (s *simulation) hold() {
+	if len(batch.After(s.job.Annotations)) > 0 {
+		s.tellNeeds()
+	}
+	if at, ok := batch.StartAt(s.job.Annotations); ok && at.After(s.now) {
+		s.tell("Waits", nil, "waits until %s (%s)", at.Format(time.RFC3339), batch.StartAtAnnotation)
+		s.now = at
+	}
+	batch.Resume(s.job, s.now)
+}
 
 // tellNeeds tells for which other Jobs the Job waits. They are not played: it begins when they have ended.
 func (s *simulation) tellNeeds() {

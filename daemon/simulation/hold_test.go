@@ -20,10 +20,11 @@ func TestAHeldJobIsPlayed(t *testing.T) {
 		finishes    bool
 	}{
 		"waits":           {map[string]string{batch.AfterAnnotation: "prep,check:any"}, "waits for prep to complete, check to end (jobd.dev/after)", true},
+		"a time":          {map[string]string{batch.StartAtAnnotation: "2023-11-14T23:13:20Z"}, "1h0m0s", true},
 		"a group":         {map[string]string{core.ConcurrencyGroupAnnotation: "db"}, "needs a place in the concurrency group db (limit 1), and waits if", true},
 		"suspended again": {map[string]string{batch.AfterAnnotation: "prep", batch.ResumedAnnotation: "2026-01-01T00:00:00Z"}, "it is suspended", false},
 	} {
-		j := newJob(batchv1.JobSpec{Suspend: ptr.To(c.annotations[batch.AfterAnnotation] != "")})
+		j := newJob(batchv1.JobSpec{Suspend: ptr.To(batch.HeldBy(c.annotations) != "")})
 		j.Annotations = c.annotations
 		r, err := Run(Config{Job: j, Begin: time.Unix(1_700_000_000, 0), Behave: func(Start) End { return Default }})
 		if err != nil {
@@ -31,6 +32,32 @@ func TestAHeldJobIsPlayed(t *testing.T) {
 		}
 		if text := r.Text(); !strings.Contains(text, c.says) || r.Finished != c.finishes {
 			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+}
+
+// A window delays pods, freezes or stops those that run, as the daemon does it.
+func TestAWindowIsPlayed(t *testing.T) {
+	for end, want := range map[string]time.Duration{
+		core.WindowFinish: 25*time.Hour + 40*time.Minute, // the first runs until 02:10, the second from 01:00 on
+		core.WindowPause:  48*time.Hour + 50*time.Minute, // ten minutes of the first, and twenty of the second, are left to the next day
+		core.WindowStop:   48*time.Hour + 50*time.Minute, // two are stopped, and the next two are short
+	} {
+		j := newJob(batchv1.JobSpec{Completions: ptr.To[int32](2), Parallelism: ptr.To[int32](1), BackoffLimit: ptr.To[int32](0)})
+		j.Annotations = map[string]string{core.WindowAnnotation: "01:00-02:00", core.WindowTimeZoneAnnotation: "UTC", core.WindowEndAnnotation: end}
+		behave := func(s Start) End {
+			if end == core.WindowStop && s.Pod > 2 {
+				return End{After: 10 * time.Minute}
+			}
+			return End{After: 70 * time.Minute}
+		}
+		r, err := Run(Config{Job: j, Begin: time.Date(2026, 11, 27, 0, 30, 0, 0, time.UTC), Behave: behave})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := r.Text()
+		if !r.Finished || r.Took != want || !strings.Contains(text, "Outside of its window 01:00-02:00 (UTC), which opens at 2026-11-27T01:00:00Z") {
+			t.Errorf("%s takes %s, and should %s:\n%s", end, r.Took, want, text)
 		}
 	}
 }

@@ -154,6 +154,7 @@ type simulated struct {
 	observed []pod.Observation
 	running  map[string]*run
 	wake     time.Time
+	frozen   time.Time // since when its containers are; zero if they are not
 	dirty    bool
 	live     bool
 	told     bool // that it waits
@@ -179,9 +180,8 @@ func newSimulation(c Config) *simulation {
 		Config: c, now: c.Begin, job: c.Job.DeepCopy(), node: node.New(c.MaxPods, c.Allocatable),
 		byUID: map[types.UID]*simulated{}, attempts: map[int]int{}, held: map[int32]time.Time{}, dirty: true,
 	}
-	if batch.AwaitsJobs(s.job) {
-		s.tellNeeds()
-		batch.Resume(s.job, s.now)
+	if batch.Awaits(s.job) {
+		s.hold()
 	}
 	s.tellGroup()
 	s.record = job.NewRecord(s.job, nil)
@@ -226,7 +226,9 @@ func (s *simulation) next() (next time.Time) {
 	for _, p := range s.live {
 		note(p.wake)
 		for _, r := range p.running {
-			note(r.due)
+			if p.frozen.IsZero() {
+				note(r.due)
+			}
 		}
 	}
 	return next

@@ -42,8 +42,9 @@ export function quantity(text) {
   return Number(number) * (units[unit] ?? 1);
 }
 
-// awaitsJobs says whether a suspended Job is resumed once others have ended, as AwaitsJobs of api/batch does.
-export const awaitsJobs = ({metadata: {annotations = {}}, spec = {}}) => !!annotations['jobd.dev/after'] && !annotations['jobd.dev/resumed-at'] &&
+// awaits says whether a suspended Job is resumed by jobd, once others have ended or at a time, as Awaits of api/batch does.
+export const awaits = ({metadata: {annotations = {}}, spec = {}}) =>
+  !!(annotations['jobd.dev/after'] || annotations['jobd.dev/start-at']) && !annotations['jobd.dev/resumed-at'] &&
   (spec.managedBy ?? 'kubernetes.io/job-controller') === 'kubernetes.io/job-controller';
 
 // jobState is a Job's state in a word, as State of api/batch has it (a test in daemon/e2e compares the two), and the reason of
@@ -56,8 +57,8 @@ export function jobState(job) {
   if (metadata.deletionTimestamp) return {state: 'Terminating'};
   const ending = find('FailureTarget') ?? find('SuccessCriteriaMet');
   if (ending) return {state: ending.type === 'FailureTarget' ? 'Failing' : 'Completing', reason: ending.reason, message: ending.message};
-  if (spec.suspend) return {state: awaitsJobs(job) ? 'Waiting' : 'Suspended'};
-  if ('jobd.dev/paused-at' in (metadata.annotations ?? {})) return {state: 'Paused'};
+  if (spec.suspend) return {state: awaits(job) ? 'Waiting' : 'Suspended'};
+  if ('jobd.dev/paused-at' in (metadata.annotations ?? {}) || find('jobd.dev/Paused') && find('jobd.dev/WindowClosed')) return {state: 'Paused'};
   return {state: status.ready > 0 ? 'Running' : 'Waiting'};
 }
 

@@ -33,7 +33,8 @@ var commandRows = []row{
 var stateRows = []row{
 	{"PENDING (PD), Q", "Running with pods that are Pending; the column QUEUE has the place, jobctl why the reason"},
 	{"PENDING (JobHeldUser), H", "Suspended"},
-	{"PENDING (Dependency)", "Suspended, and jobd.dev/after says for what"},
+	{"PENDING (Dependency)", "After:NAME, and jobctl why says for what"},
+	{"PENDING (BeginTime), W", "At:TIME, by jobd.dev/start-at"},
 	{"CONFIGURING (CF)", "a pod in ContainerCreating"},
 	{"RUNNING (R)", "Running, with pods that are Running"},
 	{"SUSPENDED (S)", "Suspended: its pods are ended, and start anew"},

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/jobd/jobd/cmd/internal/startat"
 )
 
 // pbsOptions are the options of qsub, of PBS Pro and of Torque, those that can be followed first.
@@ -17,6 +19,8 @@ func pbsOptions() []option {
 		{"", "t", always, func(r *reader, v string) (err error) { r.Array, err = array(v); return err },
 			"an Indexed Job, as -J (Torque)"},
 		{"", "W", always, attributes, "depend=afterok:NAME and the like: jobd.dev/after"},
+		{"", "a", always, func(r *reader, v string) error { return r.begin(v, startat.PBS) },
+			"--at: jobd.dev/start-at, before which the Job does not start"},
 		{"", "o", always, func(r *reader, v string) error { return pbsFile(r, "-o", v, &r.Output) },
 			"a file in a mounted directory; without it, jobctl logs keeps what is printed"},
 		{"", "e", always, func(r *reader, v string) error { return pbsFile(r, "-e", v, &r.Error) },
@@ -45,7 +49,7 @@ func pbsOptions() []option {
 		}, "n: as it is without --backoff-limit"},
 	}
 	for _, o := range []struct{ short, ours string }{
-		{"a", "it is not held until then: submit it at that time, by at(1), or make it a CronJob"}, {"A", noAccounts}, {"P", noAccounts}, {"q", oneMachine},
+		{"A", noAccounts}, {"P", noAccounts}, {"q", oneMachine},
 		{"m", noMail}, {"M", noMail}, {"p", "a PriorityClass, in a manifest, says what comes first"}, {"S", "the first line of the script says what runs it"},
 		{"k", "jobctl logs keeps what is printed"}, {"R", "write to files in a directory that --volume mounts"}, {"c", "programs are not saved and restored"},
 		{"C", "lines begin with #PBS"}, {"u", "set securityContext.runAsUser in a manifest"}, {"D", "use --volume and --workdir"},

@@ -44,6 +44,7 @@ type Script struct {
 	Time         time.Duration
 	Array        *Array
 	After        []Need
+	Begin        time.Time // before which it does not start
 	Dir          string
 	Output       *File
 	Error        *File
@@ -66,9 +67,10 @@ type Need struct {
 	How  string // ok, any or failed
 }
 
-// Read reads a script. The options whose names are in ignore are left out; they are named as in errors, without dashes.
-func Read(name, text string, ignore []string) (*Script, error) {
-	r := &reader{Script: Script{Name: name, Text: text}, ignore: ignore, used: map[string]bool{}}
+// Read reads a script at a time, in whose zone the times of the script are. The options whose names are in ignore are left out; they are
+// named as in errors, without dashes.
+func Read(name, text string, ignore []string, now time.Time) (*Script, error) {
+	r := &reader{Script: Script{Name: name, Text: text}, now: now, ignore: ignore, used: map[string]bool{}}
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -91,6 +93,7 @@ func Read(name, text string, ignore []string) (*Script, error) {
 // reader is a Script in the making.
 type reader struct {
 	Script
+	now    time.Time
 	ignore []string
 	used   map[string]bool // of ignore
 	line   int             // from 1
@@ -144,6 +147,20 @@ func (r *reader) lines() {
 
 // maxNotes is how many notes a script may lead to.
 const maxNotes = 20
+
+// begin takes in when the script is to start.
+func (r *reader) begin(text string, parse func(string, time.Time) (time.Time, error)) error {
+	at, err := parse(text, r.now)
+	if err != nil {
+		return err
+	}
+	if !at.After(r.now) {
+		r.note("%q is not in the future: it starts at once", text)
+		at = time.Time{}
+	}
+	r.Begin = at
+	return nil
+}
 
 func (r *reader) note(format string, args ...any) {
 	if len(r.Notes) < maxNotes {

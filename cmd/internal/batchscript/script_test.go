@@ -8,9 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
+
+// now is when the scripts are read.
+var now = time.Date(2026, 11, 27, 21, 30, 0, 0, time.UTC)
 
 // show is what a script asks for, in short.
 func show(s *Script) string {
@@ -30,6 +34,9 @@ func show(s *Script) string {
 		add("limit", s.Array.Limit)
 	}
 	add("after", s.After)
+	if !s.Begin.IsZero() {
+		add("begin", s.Begin.Format(time.RFC3339))
+	}
 	add("dir", s.Dir)
 	for _, f := range []struct {
 		name string
@@ -134,7 +141,11 @@ func TestLines(t *testing.T) {
 		"#SBATCH --export=ALL,A":                     "error s:2: #SBATCH --export: ALL cannot be followed",
 		"#SBATCH --export=1A":                        `error s:2: #SBATCH --export: "1A" is not of the form`,
 		"#SBATCH --partition=gpu":                    "error s:2: #SBATCH --partition: there is one machine, and nothing to choose: leave it out",
-		"#SBATCH --begin=now+1hour":                  "error s:2: #SBATCH --begin: it is not held until then",
+		"#SBATCH --begin=now+1hour":                  "cpus 1, begin 2026-11-27T22:30:00Z",
+		"#SBATCH -b 2020-01-01":                      "cpus 1", // at once, with a note
+		"#SBATCH --begin=friday":                     `error s:2: #SBATCH --begin: "friday" is not a time such as 16:00`,
+		"#PBS -a 2200":                               "cpus 1, begin 2026-11-27T22:00:00Z",
+		"#PBS -a 22:00":                              `error s:2: #PBS -a: "22:00" is not a time of the form`,
 		"#SBATCH --exclusive -c 2":                   "error s:2: #SBATCH --exclusive: ",
 		"#SBATCH --container-image=nvcr.io#nvidia/pytorch:24.01 --container-mounts=/data:/data:ro,/home:/home --container-workdir=/home": "cpus 1, " +
 			"image nvcr.io/nvidia/pytorch:24.01, mounts [/data:/data:ro /home:/home], in /home",
@@ -165,7 +176,7 @@ func TestLines(t *testing.T) {
 		"#PBS --walltime=3":                                  "error s:2: #PBS --walltime=3: is not known",
 	} {
 		got := ""
-		if s, err := Read("s", "#!/bin/sh\n"+line+"\ntrue\n", nil); err != nil {
+		if s, err := Read("s", "#!/bin/sh\n"+line+"\ntrue\n", nil, now); err != nil {
 			got = "error " + err.Error()
 		} else {
 			got = show(s)
@@ -188,7 +199,7 @@ func TestNoBatchScript(t *testing.T) {
 		"\x7fELF\xff":           "s: it is not a text in UTF-8",
 		"#!/bin/sh\n" + strings.Repeat("#", MaxText): "s: it has 131082 bytes, and a batch script may have 131072",
 	} {
-		if _, err := Read("s", text, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := Read("s", text, nil, now); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
@@ -197,18 +208,18 @@ func TestNoBatchScript(t *testing.T) {
 // All lines are spoken of, and what is left out is what was named.
 func TestIgnored(t *testing.T) {
 	const text = "#!/bin/bash\n#SBATCH -p gpu --mail-type=ALL\n#SBATCH --mail-user me@example.com -c 2\n#SBATCH --new-thing=1\nsleep 1\n"
-	_, err := Read("s", text, nil)
+	_, err := Read("s", text, nil, now)
 	want := "s:2: #SBATCH --partition: " + oneMachine + "\ns:2: #SBATCH --mail-type: " + noMail + "\ns:3: #SBATCH --mail-user: " + noMail +
 		"\ns:4: #SBATCH --new-thing=1: is not known\n" +
 		"to leave options out, for one script here and on a cluster: --ignore-directive partition,mail-type,mail-user"
 	if err == nil || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
-	s, err := Read("s", text, []string{"p", "mail-type", "mail-user", "new-thing"})
+	s, err := Read("s", text, []string{"p", "mail-type", "mail-user", "new-thing"}, now)
 	if err != nil || show(s) != "cpus 2" {
 		t.Errorf("%v, %v", s, err)
 	}
-	if _, err = Read("s", text, []string{"p", "mail-type", "mail-user", "new-thing", "qos"}); err == nil ||
+	if _, err = Read("s", text, []string{"p", "mail-type", "mail-user", "new-thing", "qos"}, now); err == nil ||
 		err.Error() != `s: it has no line with the option "qos", which is to be ignored` {
 		t.Error(err)
 	}
@@ -224,7 +235,7 @@ func TestNotes(t *testing.T) {
 module load gcc
 #SBATCH -c 5
 srun ./program
-`, nil)
+`, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +249,7 @@ srun ./program
 	if !slices.Equal(s.Notes, want) || s.CPUs != 2 {
 		t.Errorf("%d CPUs; notes:\n%s", s.CPUs, strings.Join(s.Notes, "\n"))
 	}
-	s, err = Read("s", "#!/bin/sh\n"+strings.Repeat("srun x\n", 1000), nil)
+	s, err = Read("s", "#!/bin/sh\n"+strings.Repeat("srun x\n", 1000), nil, now)
 	if err != nil || len(s.Notes) != maxNotes {
 		t.Errorf("%d notes, %v", len(s.Notes), err)
 	}
@@ -268,7 +279,7 @@ func TestTheShellBeforeAnArray(t *testing.T) {
 		}
 		return string(out)
 	}
-	s, err := Read("s", "#!/bin/sh\n#SBATCH -a 7,1-9:4,20-22 -o '"+dir+"/%x_%a'\n", nil)
+	s, err := Read("s", "#!/bin/sh\n#SBATCH -a 7,1-9:4,20-22 -o '"+dir+"/%x_%a'\n", nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +351,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(text, "partition,l")
 	}
 	f.Fuzz(func(t *testing.T, text, ignore string) {
-		s, err := Read("s", text, strings.Split(ignore, ","))
+		s, err := Read("s", text, strings.Split(ignore, ","), now)
 		if err != nil {
 			if err.Error() == "" {
 				t.Errorf("no reason for %q", text)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/jobd/jobd/cmd/internal/startat"
 )
 
 // What is said of options that several have.
@@ -44,6 +46,8 @@ func slurmOptions() []option {
 			"an Indexed Job: completions, and parallelism for %LIMIT"},
 		{"dependency", "d", always, func(r *reader, v string) (err error) { r.After, err = dependencies(v); return err },
 			"jobd.dev/after: NAME:ok, NAME:any or NAME:failed for afterok, afterany and afternotok"},
+		{"begin", "b", always, func(r *reader, v string) error { return r.begin(v, startat.Slurm) },
+			"--at: jobd.dev/start-at, before which the Job does not start"},
 		{"output", "o", always, func(r *reader, v string) error { r.Output = &File{v, r.at("--output")}; return nil },
 			"a file in a mounted directory; without it, jobctl logs keeps what is printed"},
 		{"error", "e", always, func(r *reader, v string) error { r.Error = &File{v, r.at("--error")}; return nil },
@@ -84,7 +88,6 @@ func refusedBySlurm() (all []option) {
 		{"account", "A", noAccounts},
 		{"partition", "p", oneMachine},
 		{"qos", "q", "a PriorityClass, in a manifest, says what comes first; jobctl prioritize moves a Job up"},
-		{"begin", "b", "it is not held until then: submit it at that time, by at(1), or make it a CronJob"},
 		{"mail-type", "", noMail},
 		{"mail-user", "", noMail},
 		{"nodelist", "w", oneMachine},

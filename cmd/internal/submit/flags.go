@@ -31,6 +31,7 @@ type Options struct {
 	Detach    bool
 	Replace   bool
 	After     []string
+	At        string
 	// IgnoreDirectives are options of a script's lines that are left out.
 	IgnoreDirectives []string
 	// Here says that the Job runs on this machine, so that what it mounts of the host can be looked at.
@@ -159,17 +160,27 @@ func (o *Options) Manifests(flags *pflag.FlagSet, command []string, stdin io.Rea
 	default:
 		return nil, errors.New("nothing to run: name a file with -f, or an image with --image")
 	}
+	return m, o.finish(m)
+}
+
+// finish adds what the flags say of any Job, wherever it comes from.
+func (o *Options) finish(m *Manifests) error {
 	m.Replace, m.AutoMemory = o.Replace, o.Memory == autoMemory
 	if len(o.After) > 0 {
 		if err := m.setAfter(o.After); err != nil {
-			return nil, err
+			return err
+		}
+	}
+	if o.At != "" {
+		if err := m.setAt(o.At, time.Now()); err != nil {
+			return err
 		}
 	}
 	if o.Name != "" {
 		m.Job.SetName(o.Name)
 		m.Job.SetGenerateName("")
 	}
-	return m, nil
+	return nil
 }
 
 // Print writes the Job instead of running it, as --dry-run and -o ask for.

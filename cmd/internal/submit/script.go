@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	batchv1 "k8s.io/api/batch/v1"
@@ -68,7 +69,7 @@ func (o *Options) Script(flags *pflag.FlagSet, file string, args []string, stdin
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := batchscript.Read(name, text, o.IgnoreDirectives)
+	s, err := batchscript.Read(name, text, o.IgnoreDirectives, time.Now())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,12 +87,7 @@ func (o *Options) Script(flags *pflag.FlagSet, file string, args []string, stdin
 	if m, err = manifestsOf(j); err != nil {
 		return nil, nil, err
 	}
-	m.Replace = o.Replace
-	if o.Name != "" {
-		m.Job.SetName(o.Name)
-		m.Job.SetGenerateName("")
-	}
-	return m, s.Notes, nil
+	return m, s.Notes, o.finish(m)
 }
 
 // readScript reads a script; a long one only so far that it is seen to be too long.
@@ -182,12 +178,16 @@ func (o *Options) scriptJob(
 	if s.Comment != "" {
 		annotate(j, description, s.Comment)
 	}
-	if len(s.After) > 0 {
+	if len(s.After) > 0 && !given("after") {
 		var needs []string
 		for _, n := range s.After {
 			needs = append(needs, n.Name+":"+n.How)
 		}
 		annotate(j, batch.AfterAnnotation, strings.Join(needs, ","))
+		j.Spec.Suspend = ptr.To(true)
+	}
+	if !s.Begin.IsZero() && !given("at") {
+		annotate(j, batch.StartAtAnnotation, s.Begin.Format(time.RFC3339))
 		j.Spec.Suspend = ptr.To(true)
 	}
 	return j, nil

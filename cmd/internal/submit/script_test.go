@@ -25,6 +25,8 @@ func submitted(t *testing.T, text string, args ...string) (*batchv1.Job, error) 
 	o, flags := Options{}, pflag.NewFlagSet("submit", pflag.ContinueOnError)
 	o.AddSubmitFlags(flags)
 	o.AddScriptFlags(flags)
+	flags.StringArrayVar(&o.After, "after", nil, "")
+	flags.StringVar(&o.At, "at", "", "")
 	o.OnStartError, o.Progress = OnStartErrorWait, "auto"
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)

@@ -4,9 +4,12 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
@@ -46,6 +49,26 @@ func heldJobs() map[string]Case {
 	both.Job, both.World = after("a", hold.Outcome{Exists: true, State: batch.StateRunning})
 	both.Job.Annotations[batch.PausedAnnotation] = "2023-11-14T22:00:00Z"
 	all["after one that runs, and paused"] = both
+	timed, world := after("a", hold.Outcome{Exists: true, State: batch.StateRunning})
+	timed.Annotations[batch.StartAtAnnotation] = Now.Add(time.Hour).Format(time.RFC3339)
+	all["at a time, and after one that runs"] = Case{
+		Job: timed, World: world, Reason: "starts at " + Now.Add(time.Hour).Format(time.RFC3339), Help: "why jobs/a", Start: Waits,
+	}
+	alone := timed.DeepCopy()
+	delete(alone.Annotations, batch.AfterAnnotation)
+	all["at a time"] = Case{Job: alone, Reason: "starts at ", Help: "resume jobs/j", Start: Waits}
+	closed := newJob(func(j *batchv1.Job) {
+		j.Status.StartTime = nil
+		w := core.WindowOf(map[string]string{core.WindowAnnotation: "00:00-01:00", core.WindowTimeZoneAnnotation: "UTC"})
+		_, opens := w.At(Now)
+		j.Status.Conditions = []batchv1.JobCondition{{
+			Type: batch.JobWindowClosed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(Now), Message: batch.WindowMessage(w, opens),
+		}}
+	})
+	all["outside of its window"] = Case{
+		Job: closed, World: causes.World{Standing: &job.Standing{}}, Reason: "outside of its window, which opens Wed 00:00",
+		Help: "jobd.dev/window=00:00-24:00", Start: Waits,
+	}
 	all["no place in its group"] = Case{
 		Job:    newJob(func(j *batchv1.Job) { j.Status.StartTime = nil }),
 		World:  causes.World{Standing: &job.Standing{}, Group: &hold.Wait{Group: "db", Limit: 1, Holders: []string{"a"}, Ahead: 2}},
