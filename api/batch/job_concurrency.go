@@ -27,11 +27,11 @@ func Unplaced(j *batchv1.Job) bool {
 		j.DeletionTimestamp == nil && managedHere(j)
 }
 
-// HeldBack reports whether jobd holds a Job back before it starts: other Jobs are to end first (AfterAnnotation), or the group that it
-// names has no place for it.
+// HeldBack reports whether jobd holds a Job back before it starts: other Jobs are to end first (AfterAnnotation), the group that it
+// names has no place for it, or it is paused.
 func HeldBack(j *batchv1.Job) bool {
 	_, grouped := core.ConcurrencyOf(j.Annotations)
-	return AwaitsJobs(j) || grouped && Unplaced(j)
+	return AwaitsJobs(j) || grouped && Unplaced(j) || State(j) == StatePaused && !Placed(j) && managedHere(j)
 }
 
 // managedHere reports whether no other controller manages a Job (JobSpec.ManagedBy).

@@ -42,10 +42,11 @@ func PausedSince(s *batchv1.JobStatus) (time.Time, bool) {
 
 // PausedFor returns for how long a Job was paused since it started, without the pause that it is in.
 func PausedFor(annotations map[string]string) time.Duration {
-	d, err := time.ParseDuration(annotations[PausedForAnnotation])
-	if err != nil {
+	text, ok := annotations[PausedForAnnotation]
+	if !ok {
 		return 0
 	}
+	d, _ := time.ParseDuration(text)
 	return max(0, d)
 }
 

@@ -29,10 +29,11 @@ func PausedSince(p *corev1.Pod) (time.Time, bool) {
 
 // PausedFor returns for how long a pod was paused since it started, without the pause that it is in.
 func PausedFor(p *corev1.Pod) time.Duration {
-	d, err := time.ParseDuration(p.Annotations[PausedForAnnotation])
-	if err != nil {
+	text, ok := p.Annotations[PausedForAnnotation]
+	if !ok {
 		return 0
 	}
+	d, _ := time.ParseDuration(text)
 	return max(0, d)
 }
 

@@ -54,6 +54,9 @@ func TestRunsThatAreHeldBackDoNotPileUp(t *testing.T) {
 			cj.Spec.JobTemplate.Annotations, cj.Spec.JobTemplate.Spec.Suspend = map[string]string{batch.AfterAnnotation: "failed"}, ptr.To(true)
 		}, 10},
 		"for a place in a group": {grouped("Queue"), 10},
+		"paused": {func(cj *batchv1.CronJob) {
+			cj.Spec.JobTemplate.Annotations = map[string]string{batch.PausedAnnotation: "2024-05-01T10:00:00Z"}
+		}, 10},
 		"as many as are made up for": {func(cj *batchv1.CronJob) {
 			grouped("Queue")(cj)
 			annotated(batch.MissedAnnotation, "all", batch.MissedMaxAnnotation, "3")(cj)
@@ -110,7 +113,8 @@ func TestRunsThatAreHeldBackDoNotPileUp(t *testing.T) {
 // What waits for the end of a run costs no look at all times that were missed, however often something else changes.
 func TestAWaitingCronJobIsCheap(t *testing.T) {
 	cost := func(most string) float64 {
-		g := hourly().at("2024-05-09T15:20:00Z").with(forbid).with(annotated(batch.MissedAnnotation, "all", batch.MissedMaxAnnotation, most)).job("a", "", "2024-05-01T12:00:00Z").active("a")
+		g := hourly().at("2024-05-09T15:20:00Z").with(forbid).with(annotated(batch.MissedAnnotation, "all", batch.MissedMaxAnnotation, most))
+		g.job("a", "", "2024-05-01T12:00:00Z").active("a")
 		g.cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(at("2024-05-01T12:00:00Z")))
 		r := NewRecord(g.cj)
 		r.SetJob(g.jobs[0])

@@ -94,7 +94,7 @@ func TestMissedTimesInAGroup(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := controltest.New(t)
 					defer w.End()
-					in := map[string]string{core.ConcurrencyGroupAnnotation: "db", core.ConcurrencyPolicyAnnotation: policy, core.ConcurrencyLimitAnnotation: "1"}
+					in := map[string]string{core.ConcurrencyGroupAnnotation: "db", core.ConcurrencyPolicyAnnotation: policy}
 					if ofNamespace {
 						ns := &corev1.Namespace{}
 						ns.Name, ns.Annotations, in = "default", in, nil

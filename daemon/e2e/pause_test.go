@@ -112,7 +112,35 @@ func TestPauseWithoutKilling(t *testing.T) {
 		t.Error("a client says for how long it was paused")
 	}
 
+	// One that waits for another can be paused, and then begins when it is continued. One that is suspended cannot.
+	next := failing("next", "true")
+	next.metadata, next.spec = `annotations: {jobd.dev/after: "other:any", jobd.dev/concurrency-group: db}`, "suspend: true"
+	d.apply(next.String())
+	if out := d.jobctl("pause", "jobs/next"); out != "job.batch/next paused\n" {
+		t.Errorf("it says %q", out)
+	}
 	d.jobctl("delete", "jobs/other", "--wait=true")
+	d.until("next", "paused", func(j *batchv1.Job) bool { return batch.State(j) == batch.StatePaused })
+	d.kill()
+	d.serve()
+	member := failing("member", "true")
+	member.metadata = "annotations: {jobd.dev/concurrency-group: db}"
+	d.apply(member.String())
+	d.complete("member") // the place is not taken
+	if j := d.until("next", "there", func(*batchv1.Job) bool { return true }); j.Status.StartTime != nil || len(d.pods("next")) > 0 {
+		t.Errorf("it has begun: %+v", j.Status)
+	}
+	if why := d.jobctl("why", "jobs/next"); !strings.Contains(strings.Join(strings.Fields(why), " "), "before it began") {
+		t.Errorf("why says %s", why)
+	}
+	d.jobctl("continue", "jobs/next")
+	d.complete("next")
+	later := jobManifest{name: "later", spec: "suspend: true"}
+	d.apply(later.String())
+	if out, err := d.try("jobctl", nil, "pause", "jobs/later"); err == nil || !strings.Contains(out, "is suspended") {
+		t.Errorf("a suspended Job: %v, %s", err, out)
+	}
+	d.jobctl("delete", "jobs/later")
 
 	// SIGTERM reaches what is frozen, and it ends as if it had not been.
 	d.jobctl("pause", "low")

@@ -149,15 +149,12 @@ func (d *decision) decide() {
 		}
 		d.start()
 	}
-	switch {
-	case waits:
+	if waits {
 		d.suspendOrResume()
-	default:
-		if d.end = d.judge(); d.end != nil {
-			d.stop()
-		} else {
-			d.run()
-		}
+	} else if d.end = d.judge(); d.end != nil {
+		d.stop()
+	} else {
+		d.run()
 	}
 	d.endPause()
 	d.showWindow()

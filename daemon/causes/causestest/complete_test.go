@@ -25,11 +25,12 @@ import (
 // cronJobs are the explanations of CronJobs with each cause that is theirs alone.
 func cronJobs() (all []*why.Explanation) {
 	w := causes.World{Now: Now, Source: why.FromRecords}
+	var jobs []*batchv1.Job
 	add := func(w causes.World, last *why.Explanation, change func(*batchv1.CronJob)) {
 		cj := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", UID: "u", CreationTimestamp: metav1.NewTime(Now.Add(-3 * time.Hour))}}
 		cj.Spec.Schedule = "@hourly"
 		change(cj)
-		all = append(all, causes.CronJob(w, cj, nil, last))
+		all = append(all, causes.CronJob(w, cj, jobs, last))
 	}
 	add(w, nil, func(cj *batchv1.CronJob) { cj.Spec.Suspend = ptr.To(true) })
 	add(w, nil, func(cj *batchv1.CronJob) { cj.Spec.Schedule = "x" })
@@ -44,6 +45,10 @@ func cronJobs() (all []*why.Explanation) {
 	add(w, nil, func(cj *batchv1.CronJob) { cj.Annotations = map[string]string{notices.EveryAnnotation: "2h"} })
 	failed := Cases()["exit code"]
 	add(w, failed.Explain(), func(*batchv1.CronJob) {})
+	for range 10 {
+		jobs = append(jobs, Cases()["after one that has failed"].Job)
+	}
+	add(w, nil, func(*batchv1.CronJob) {})
 	return all
 }
 

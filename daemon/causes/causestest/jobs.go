@@ -74,7 +74,7 @@ func jobs() map[string]Case {
 			Job: newJob(func(j *batchv1.Job) {
 				j.Status.StartTime, j.Annotations = nil, map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
 			}),
-			Reason: "paused", Help: "continue jobs/j", Start: CannotAlone,
+			Reason: "paused", Help: "continue jobs/j", Start: Waits,
 		},
 		"managed elsewhere": {
 			Job:    newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/other") }),
