@@ -158,6 +158,10 @@ func (f *folder) fold(o Observation) {
 		f.evict(o.Message)
 	case Preempted:
 		f.preempt()
+	case HostStops:
+		f.hostStops(o.Took)
+	case HostStays:
+		f.hostStays()
 	case Rejected:
 		f.reject(o)
 	case SetUp:
@@ -212,7 +216,7 @@ func (f *folder) mayBe(c container, attempt int) bool {
 
 // sandboxLost folds in that the pod has to be set up anew, which a pod that ends does not need.
 func (f *folder) sandboxLost() {
-	if _, stopping := stopping(f.pod, f.now); stopping {
+	if _, stopping := stopping(f.pod, f.now); stopping && !resumes(f.pod) {
 		return
 	}
 	if next := phase(f.pod, false); next == corev1.PodSucceeded || next == corev1.PodFailed {
@@ -338,7 +342,7 @@ func (f *folder) exited(c container, o Observation) {
 		})
 		return
 	}
-	again := started && f.startsAgain(c)
+	again, waits := started && f.startsAgain(c), f.stopped(c)
 	if !started {
 		f.started(c, o)
 	}
@@ -354,7 +358,10 @@ func (f *folder) exited(c container, o Observation) {
 		end.Reason = reasonCompleted
 	}
 	f.end(c, end)
-	if again {
+	switch {
+	case waits:
+		c.renew(reasonNodeShutdown)
+	case again:
 		c.renew(reasonCreating)
 	}
 }
@@ -406,11 +413,14 @@ func (f *folder) derive() {
 	pod := f.pod
 	end, stopping := stopping(pod, f.now)
 	if stopping {
+		end = f.issued.bounded(end)
 		f.issued.ending(end, f.now)
 		f.goOn("PodEnds")
 	}
 	next := phase(pod, stopping)
 	switch {
+	case stopping && resumes(pod) && !pastDeadline(pod, f.now) && quiet(pod, f.issued):
+		next = f.await()
 	case stopping && quiet(pod, f.issued):
 		expired := pod.DeletionTimestamp == nil && pastDeadline(pod, f.now)
 		if !isRejected(pod) {
@@ -429,6 +439,9 @@ func (f *folder) derive() {
 		if !f.now.Before(end.begin) {
 			f.killing()
 		}
+		if resumes(pod) { // what has not begun yet will do so
+			next = resumed(pod)
+		}
 		if next == corev1.PodSucceeded || next == corev1.PodFailed {
 			next = lingering(pod)
 		}
@@ -439,10 +452,7 @@ func (f *folder) derive() {
 			}
 			break
 		}
-		next = phase(pod, false) // the containers that were reset have not ended any more
-		if next == corev1.PodPending && startsAnew(pod) {
-			next = corev1.PodRunning
-		}
+		next = resumed(pod) // the containers that were reset have not ended any more
 		last, ok := winding(pod)
 		if !ok {
 			f.replacing()
