@@ -53,7 +53,7 @@ func Start(t *testing.T) *Bus {
 	settings := filepath.Join(dir, "bus.conf")
 	if err := os.WriteFile(settings, fmt.Appendf(nil, `<busconfig>
 <type>custom</type><listen>unix:path=%s/socket</listen><auth>EXTERNAL</auth>
-<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow own="*"/><allow user="*"/></policy>
+<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
 </busconfig>`, dir), 0o600); err != nil {
 		t.Fatal(err)
 	}
