@@ -129,7 +129,11 @@ func (s *shutdown) goDown(ctx context.Context, why string) {
 	if s.config.Extend != nil {
 		s.config.Extend(grace + afterGrace + stopTimeout)
 	}
-	pods, end := s.begin(ctx, c, why)
+	pods, end, err := s.begin(ctx, c, why)
+	if err != nil {
+		s.config.Logger.Warn("cannot end the pods, and the machine goes down", "error", err)
+		return
+	}
 	began := time.Now()
 	for len(pods) > 0 {
 		still, err := c.Stopping(pods)
@@ -154,20 +158,19 @@ func (s *shutdown) goDown(ctx context.Context, why string) {
 }
 
 // begin ends the pods, unless somebody has begun with it, and returns which, and until when they are waited for.
-func (s *shutdown) begin(ctx context.Context, c *control.Control, why string) ([]string, time.Time) {
+func (s *shutdown) begin(ctx context.Context, c *control.Control, why string) ([]string, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end.IsZero() {
 		grace := s.config.ShutdownGracePeriod.Duration
 		pods, err := c.GoDown(ctx, grace)
 		if err != nil {
-			s.config.Logger.Warn("cannot end the pods, and the machine goes down", "error", err)
-			return nil, time.Time{}
+			return nil, time.Time{}, err
 		}
 		s.pods, s.end = pods, time.Now().Add(grace+afterGrace)
 		s.config.Logger.Warn("the machine goes down: pods are ended, and no others start", "why", why, "pods", len(pods), "within", grace)
 	}
-	return s.pods, s.end
+	return s.pods, s.end, nil
 }
 
 // stayUp lets pods start again, since the machine does not go down after all.

@@ -44,7 +44,8 @@ func TestTheMachineGoesDownAndUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := small(t) // two CPUs
 				defer w.End()
-				fails, again, waits := controltest.Simulate("fails", "10m", "0"), controltest.Simulate("again", "10m", "0"), controltest.Simulate("waits", "10m", "0")
+				fails, again := controltest.Simulate("fails", "10m", "0"), controltest.Simulate("again", "10m", "0")
+				waits := controltest.Simulate("waits", "10m", "0")
 				again.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 				for _, j := range []*corev1.PodSpec{&fails.Spec.Template.Spec, &again.Spec.Template.Spec} {
 					j.Containers = controltest.Asking("1")
