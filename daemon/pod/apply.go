@@ -460,7 +460,7 @@ func (f *folder) derive() {
 			f.holdPulls()
 			break
 		}
-		f.issued.ending(last, f.now)
+		f.issued.ending(f.issued.bounded(last), f.now)
 		if quiet(pod, f.issued) {
 			f.settle()
 			break

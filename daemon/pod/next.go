@@ -46,7 +46,7 @@ func next(p *planner) (actions []Action, wake time.Time) {
 	}
 	restart, again := issued.restartsAll(pod)
 	if s, ok := winding(pod); ok && !again {
-		p.endPod(s)
+		p.endPod(issued.bounded(s))
 		return p.actions, p.wake
 	}
 	if at, ok := deadline(pod); ok {
