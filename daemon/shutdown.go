@@ -12,6 +12,7 @@ import (
 
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/logind"
+	"github.com/jobd/jobd/runtime/containerd"
 )
 
 const (
@@ -31,7 +32,9 @@ type shutdown struct {
 	changed  chan struct{}
 	// power is told by SIGPWR that the machine goes down.
 	power  chan os.Signal
-	serves atomic.Pointer[control.Control] // nil: not yet, or not any more
+	serves atomic.Pointer[control.Control] // nil: not yet
+	// last says that jobd stops because the machine goes down.
+	last atomic.Bool
 
 	mu   sync.Mutex
 	pods []string  // those that are to end
@@ -88,15 +91,27 @@ func (s *shutdown) untilTold(ctx context.Context) (context.Context, context.Canc
 		select {
 		case <-ctx.Done():
 			if why := s.reason(until); why != "" {
+				s.last.Store(true)
 				s.goDown(until, why)
 			}
 		case <-s.power:
+			s.last.Store(true)
 			s.goDown(until, "SIGPWR")
 		case <-until.Done():
 		}
 		cancel(nil)
 	}()
 	return until, cancel
+}
+
+// endHolders ends what would hold up a machine that goes down. It is called when nothing needs that any more.
+func (s *shutdown) endHolders() {
+	if !s.last.Load() {
+		return
+	}
+	if err := containerd.GoDown(s.config.Root); err != nil {
+		s.config.Logger.Warn("the processes that hold containers may hold up the machine, which goes down", "error", err)
+	}
 }
 
 // reason returns why the machine goes down, now that jobd is told to stop; empty if it does not, as far as it is known.

@@ -96,6 +96,17 @@ func (d *daemon) completeAfterCheckpoints() {
 	}
 }
 
+// nothingHoldsUp waits until no process of the daemon is left, for which systemd would wait.
+func (d *daemon) nothingHoldsUp() {
+	d.t.Helper()
+	d.eventually("no process is left", func() error {
+		if left := leftOnHost(d.root, d.state, "")["process"]; left != "" {
+			return errors.New(left)
+		}
+		return nil
+	})
+}
+
 func (d *daemon) locks(bus *logindtest.Bus, want ...string) {
 	d.t.Helper()
 	d.eventually(fmt.Sprintf("the locks of logind are %q", want), func() error {
@@ -169,12 +180,14 @@ func TestJobdIsStoppedByAShutdown(t *testing.T) {
 
 	bus.SystemState("stopping")
 	stop(syscall.SIGTERM)
+	d.nothingHoldsUp()
 	bus.SystemState("running")
 	d.serve()
 	d.endedByShutdown(name)
 	name = d.atWork(1)
 
 	stop(syscall.SIGPWR)
+	d.nothingHoldsUp()
 	d.serve()
 	d.endedByShutdown(name)
 	d.completeAfterCheckpoints()

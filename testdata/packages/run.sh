@@ -87,6 +87,8 @@ boot() {
       grep -qx "packages: boot $stage goes down" "console.$2" || break
     done
     rm down.ext4
+    # systemd says so when it has waited for some time.
+    ! grep "Waiting for process.*jobd" "console.$2" || { echo "packages: jobd holds up the shutdown" >&2; exit 1; }
   else
     machine "$1" "$2" root.ext4,snapshot=on
   fi
