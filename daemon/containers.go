@@ -69,6 +69,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	if err != nil {
 		return nil, err
 	}
+	d.onStop("what holds containers", d.shutdown.endHolders)
 	r, err := d.openRuntime(ctx, m, shim)
 	if err != nil {
 		return nil, err

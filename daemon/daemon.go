@@ -57,11 +57,13 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	klog.SetSlogLogger(slog.New(quiet{c.Logger.With("component", "kubernetes").Handler()}))
 	d := newDaemon(c)
 	defer d.watch()()
+	told := ctx // to stop
+	ctx, cancel := d.shutdown.untilTold(told)
+	defer cancel(nil)
 	defer d.boundStop(ctx)()
 	if err := d.start(ctx); err != nil {
 		return err
 	}
-	told := ctx // to stop
 	defer context.AfterFunc(told, func() { c.Logger.Info("stopping, since jobd was told to") })()
 	defer func() {
 		if told.Err() != nil {
@@ -70,8 +72,6 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	}()
 	defer d.stop()
 
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -80,6 +80,7 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	serving := make(chan error, 1)
 	go func() { serving <- d.server.Serve(ctx, d.listeners...) }()
 	defer d.applyManifests(ctx)()
+	d.shutdown.serves.Store(d.control)
 	d.serving.After = time.Since(begin).Round(time.Millisecond)
 	ready(d.serving)
 
@@ -112,6 +113,7 @@ type daemon struct {
 	ending    atomic.Pointer[string]                // what the end of the daemon waits for
 	// deliveries is nil unless there are receivers of notices.
 	deliveries *receivers.Deliveries
+	shutdown   *shutdown
 	manifests  *manifests.Applier // nil: there is no directory of them
 	// diskPressure is nil unless the disk is watched.
 	diskPressure *disk.Pressure
@@ -125,6 +127,7 @@ type part struct {
 
 func newDaemon(c config.Config) *daemon {
 	d := &daemon{config: c, serving: Serving{Version: c.Version, Socket: c.Socket, Root: c.Root, State: c.State}}
+	d.shutdown = newShutdown(d)
 	d.waitsFor("the start")
 	return d
 }

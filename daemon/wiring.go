@@ -105,6 +105,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if d.deliveries, err = d.openReceivers(ctx, from); err != nil {
 		return err
 	}
+	d.shutdown.follow()
 	return d.openServer(from, k)
 }
 
@@ -250,8 +251,8 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		RootCA:  d.authority.Certificate(),
 		Tokens:  from.tokens,
 		Epoch:   k.epoch,
-		History: kept,
-		Watch:   d.sections.loop, Aside: d.aside, Panicked: d.panicked,
+		History: kept, Occupied: d.shutdown.note,
+		Watch: d.sections.loop, Aside: d.aside, Panicked: d.panicked,
 		Events: events.New(m.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,
 	})
 	unstored := d.control.Unstored

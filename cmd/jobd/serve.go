@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,6 +33,7 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		tell := systemd()
 		settings.Alive = systemdWatchdog(tell)
+		settings.Extend = func(d time.Duration) { _ = tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds())) }
 		if file != "" {
 			if err := readConfig(file, &settings, flags); err != nil {
 				return err

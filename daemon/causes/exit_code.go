@@ -206,7 +206,7 @@ func (v *podView) meaning(end *corev1.ContainerStateTerminated) string {
 
 // stopped reports whether the pod was asked to end.
 func (v *podView) stopped() bool {
-	return v.pod.DeletionTimestamp != nil || slices.Contains([]string{"DeadlineExceeded", "Evicted", "Preempting"}, v.pod.Status.Reason)
+	return v.pod.DeletionTimestamp != nil || slices.Contains([]string{"DeadlineExceeded", "Evicted", "Preempting", "Terminated"}, v.pod.Status.Reason)
 }
 
 // peakMemory says how much memory a container had that ran out of it, unless a limit says so already.

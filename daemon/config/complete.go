@@ -33,7 +33,7 @@ const maxSocketPath = 107
 func (c *Config) Complete() error {
 	for _, check := range []func() error{
 		c.completeDirs, c.completePaths, c.completeManifests,
-		c.checkListen, c.checkRuntime, c.checkNetwork, c.checkPods, c.checkStorage, c.checkKept, c.checkAudit, c.checkNotify,
+		c.checkListen, c.checkRuntime, c.checkNetwork, c.checkPods, c.checkStorage, c.checkKept, c.checkAudit, c.checkNotify, c.checkShutdown,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -45,6 +45,16 @@ func (c *Config) Complete() error {
 func (c *Config) checkNotify() error {
 	if err := c.NotifyReceivers.Check(); err != nil {
 		return fmt.Errorf("notify-receivers: %w", err)
+	}
+	return nil
+}
+
+// maxShutdown is longer than anybody lets a machine wait: more is a mistake of units.
+const maxShutdown = 24 * time.Hour
+
+func (c *Config) checkShutdown() error {
+	if d := c.ShutdownGracePeriod.Duration; d < 0 || d > maxShutdown {
+		return fmt.Errorf("shutdown-grace-period: %v is not from 0 to %v", d, maxShutdown)
 	}
 	return nil
 }

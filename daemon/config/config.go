@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/pflag"
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -102,6 +103,9 @@ type Config struct {
 	AuditLogFormat    string `json:"audit-log-format,omitempty"`
 	AuditLogMode      string `json:"audit-log-mode,omitempty"`
 
+	ShutdownGracePeriod metav1.Duration `json:"shutdown-grace-period,omitempty"` // 0: a shutdown of the machine is like any other stop
+	InhibitSleep        bool            `json:"inhibit-sleep,omitempty"`
+
 	// NotifyReceivers are whom users may let be told of their Jobs.
 	NotifyReceivers notify.Receivers `json:"notify-receivers,omitempty"`
 	Manifests       string           `json:"manifests,omitempty"` // ManifestsDir is what it means
@@ -114,6 +118,8 @@ type Config struct {
 	Exit func(code int) `json:"-"`
 	// Alive is called about every second in which nothing hangs; nil for nothing. It must not block.
 	Alive func() `json:"-"`
+	// Extend asks the service manager for that much time to stop, counted from now; nil for nothing. It must not block.
+	Extend func(time.Duration) `json:"-"`
 	// Logger is the daemon's log. Required.
 	Logger *slog.Logger `json:"-"`
 }

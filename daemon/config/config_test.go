@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
@@ -43,6 +44,16 @@ func TestRootAndStateAreDirectoriesOfTheirOwn(t *testing.T) {
 			if err := c.Complete(); err == nil || !strings.HasPrefix(err.Error(), setting) {
 				t.Errorf("%s %q: got %v, want that it is refused", setting, dir, err)
 			}
+		}
+	}
+}
+
+func TestShutdownGracePeriod(t *testing.T) {
+	for value, ok := range map[time.Duration]bool{0: true, 90 * time.Second: true, 24 * time.Hour: true, -1: false, 25 * time.Hour: false} {
+		c := Default()
+		c.Root, c.State, c.ShutdownGracePeriod.Duration = t.TempDir(), t.TempDir(), value
+		if err := c.Complete(); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "shutdown-grace-period") {
+			t.Errorf("%v: %v", value, err)
 		}
 	}
 }

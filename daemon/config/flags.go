@@ -116,6 +116,10 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"how little of the root's disk may be left before new pods are kept away and others are evicted; empty means never")
 	flags.DurationVar(&c.EvictionPressureTransitionPeriod.Duration, "eviction-pressure-transition-period", 5*time.Minute,
 		"how long new pods are kept away after the disk was last too full")
+	flags.DurationVar(&c.ShutdownGracePeriod.Duration, "shutdown-grace-period", 90*time.Second,
+		"how long pods have to end, each within its own grace period, when the machine is shut down or rebooted; 0 leaves them to the host's last SIGTERM")
+	flags.BoolVar(&c.InhibitSleep, "inhibit-sleep", false,
+		"keep the machine from going to sleep while pods run, by a lock of systemd-logind")
 	flags.StringVar(&c.AuditPolicyFile, "audit-policy-file", "",
 		"file of the kind Policy (audit.k8s.io/v1) that says which requests are logged (no audit log)")
 	flags.StringVar(&c.AuditLogPath, "audit-log-path", "",

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,8 @@ type admission struct {
 	changes   podChanges
 	gangs     gangsOfPods
 	sysctls   oci.Sysctls
+	goesDown  *atomic.Bool // the machine goes down: no pod is bound
+	occupied  func(bool)   // see Config.Occupied
 	// expected are critical ones among the arrivals, which wait for the end of the pods that make room.
 	expected []types.UID
 	// waits are the pods that wait for capacity and do not say why yet, in the order in which they came.
@@ -70,11 +73,12 @@ type wait struct {
 }
 
 func newAdmission(
-	timers *loop.Timers, followers *loop.Followers, queue *queue, ip string, sysctls oci.Sysctls,
+	timers *loop.Timers, followers *loop.Followers, queue *queue, config *Config, goesDown *atomic.Bool,
 	pods *podRecords, changes podChanges, gangs gangsOfPods,
 ) *admission {
 	return &admission{
-		timers: timers, followers: followers, queue: queue, ip: ip, sysctls: sysctls, pods: pods, changes: changes, gangs: gangs,
+		timers: timers, followers: followers, queue: queue, ip: config.NodeIP, sysctls: config.Sysctls, goesDown: goesDown,
+		occupied: config.Occupied, pods: pods, changes: changes, gangs: gangs,
 	}
 }
 
@@ -112,6 +116,9 @@ func (a *admission) Fold(_ *loop.Pass, c loop.Change) error {
 // Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
 // pass, which goes on until there is no step left, or until it is spent and another follows.
 func (a *admission) Settle(p *loop.Pass) (bool, error) {
+	if a.goesDown.Load() {
+		return false, nil
+	}
 	a.capacity.At(p.Now)
 	if a.capacity.Freed() {
 		a.arrivals, a.expected = append(a.arrivals, a.expected...), nil
@@ -158,6 +165,9 @@ func (a *admission) Due(p *loop.Pass, key string) error {
 // Finish notes the pods that have begun to wait.
 func (a *admission) Finish(p *loop.Pass) error {
 	a.noteWaits(p.Now)
+	if a.occupied != nil {
+		a.occupied(a.capacity.Running() > 0)
+	}
 	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.capacity.Running(), a.capacity.Waiting()+len(a.held)
 	return nil
 }

@@ -95,6 +95,9 @@ type Config struct {
 	// Receivers are whom users may let be told of their Jobs; none: nobody.
 	Receivers notify.Receivers
 
+	// Occupied is told, after each pass, whether pods are on the node. It must not block, and may be nil.
+	Occupied func(bool)
+
 	// History bounds what is kept of Jobs that have ended.
 	History history.Limits
 
@@ -130,6 +133,8 @@ type Control struct {
 	newEpoch string
 	// devicesChanged says that Config.Devices may return something else than before.
 	devicesChanged atomic.Bool
+	// goesDown says that the machine goes down: no pod is bound.
+	goesDown atomic.Bool
 
 	// records are made anew when a pass was lost, and belong to the loop while it runs.
 	records records
@@ -205,7 +210,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		garbage   = gc.New(notes, kinds, jobRecords)
 		files     = newFiles(podRecords)
 		taints    = newTaints(timers, podRecords, pods)
-		admission = newAdmission(timers, followers, queue, config.NodeIP, config.Sysctls, podRecords, pods, gangs)
+		admission = newAdmission(timers, followers, queue, config, &c.goesDown, podRecords, pods, gangs)
 	)
 	c.records = records{jobRecords, podRecords, queue, uses, ledger, holds}
 	var told []loop.Controller

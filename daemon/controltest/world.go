@@ -66,6 +66,7 @@ type World struct {
 	Volumes         provision.Volumes // nil: simulated ones
 	Authority       string
 	Receivers       notify.Receivers
+	Occupied        func(bool)
 	// HistoryBytes is how much the store keeps of what was superseded; 0 for as much as usual.
 	HistoryBytes int64
 
@@ -127,9 +128,9 @@ func (w *World) Start() {
 		Epoch:     "one",
 		RootCA:    []byte(w.Authority),
 		Tokens:    w.Tokens(),
-		Receivers: w.Receivers,
-		History:   history.Limits{Age: 1000 * time.Hour, Size: 1 << 20},
-		Events:    events.New("test"), EventTTL: time.Hour, Metrics: w.Metrics, Logger: logger, Clock: func() time.Time { return w.Clock() },
+		Receivers: w.Receivers, Occupied: w.Occupied,
+		History: history.Limits{Age: 1000 * time.Hour, Size: 1 << 20},
+		Events:  events.New("test"), EventTTL: time.Hour, Metrics: w.Metrics, Logger: logger, Clock: func() time.Time { return w.Clock() },
 	}
 	w.Control = control.New(w.Config)
 	if err := w.Control.Recover(w.T.Context()); err != nil {

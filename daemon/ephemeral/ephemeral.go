@@ -174,6 +174,7 @@ func (d Dirs) leftIn(root layout.Root) string {
 // Settings returns the settings of a daemon with those directories changed to the place's.
 func (p *Place) Settings(c config.Config) config.Config {
 	c.Root, c.State, c.Socket, c.Listen = p.Root, p.State, "", ""
+	c.ShutdownGracePeriod.Duration = 0 // the run ends its pods whenever it ends
 	return c
 }
 

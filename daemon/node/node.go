@@ -257,6 +257,9 @@ func (n *Node) TakeSteps() int {
 // Running returns the number of pods that are bound and have not ended.
 func (n *Node) Running() int { return len(n.bound) }
 
+// Has reports whether a pod is on the node.
+func (n *Node) Has(uid types.UID) bool { return n.bound[uid] != nil }
+
 // Changed returns the waiting pods for which Why may return something else than at the last call.
 func (n *Node) Changed() []types.UID {
 	changed := n.changed

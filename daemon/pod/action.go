@@ -73,6 +73,8 @@ type unsettled struct {
 	end        *issuedEnd // nil unless the pod is to end
 	signal     *signaling // nil: the zero value
 	pausing    *pausing   // nil: the zero value
+	// hostStays says that the pod, which ends because its machine went down, goes on once nothing of it runs.
+	hostStays bool
 }
 
 // settled is what is under way in most pods. It is never written.
@@ -99,6 +101,8 @@ type issuedEnd struct {
 	grace   time.Duration
 	cut     time.Time
 	earlier bool // an earlier daemon has begun to end it
+	// within bounds the time since the machine goes down; 0: it does not.
+	within time.Duration
 }
 
 // issued is what was asked for one container.
@@ -184,7 +188,7 @@ func (i *Issued) started(name string) {
 	i.open.containers = slices.DeleteFunc(i.open.containers, func(c issued) bool {
 		return c == issued{name: name, launched: c.launched}
 	})
-	if len(i.open.containers) == 0 && i.open.resize == nil && i.open.end == nil && i.open.signal == nil && i.open.pausing == nil {
+	if len(i.open.containers) == 0 && i.open.resize == nil && i.open.end == nil && i.open.signal == nil && i.open.pausing == nil && !i.open.hostStays {
 		i.open = nil
 	}
 }

@@ -161,6 +161,10 @@ func (f *folder) fold(o Observation) {
 		f.evict(o.Message)
 	case Preempted:
 		f.preempt()
+	case HostStops:
+		f.hostStops(o.Took)
+	case HostStays:
+		f.hostStays()
 	case Rejected:
 		f.reject(o)
 	case SetUp:
@@ -215,7 +219,7 @@ func (f *folder) mayBe(c container, attempt int) bool {
 
 // sandboxLost folds in that the pod has to be set up anew, which a pod that ends does not need.
 func (f *folder) sandboxLost() {
-	if _, stopping := stopping(f.pod, f.now); stopping {
+	if _, stopping := stopping(f.pod, f.now); stopping && !resumes(f.pod) {
 		return
 	}
 	if next := phase(f.pod, false); next == corev1.PodSucceeded || next == corev1.PodFailed {
@@ -341,7 +345,7 @@ func (f *folder) exited(c container, o Observation) {
 		})
 		return
 	}
-	again := started && f.startsAgain(c)
+	again, waits := started && f.startsAgain(c), f.stopped(c)
 	if !started {
 		f.started(c, o)
 	}
@@ -357,7 +361,10 @@ func (f *folder) exited(c container, o Observation) {
 		end.Reason = reasonCompleted
 	}
 	f.end(c, end)
-	if again {
+	switch {
+	case waits:
+		c.renew(reasonNodeShutdown)
+	case again:
 		c.renew(reasonCreating)
 	}
 }
@@ -409,11 +416,14 @@ func (f *folder) derive() {
 	pod := f.pod
 	end, stopping := stopping(pod, f.now)
 	if stopping {
+		end = f.issued.bounded(end)
 		f.issued.ending(end, f.now)
 		f.goOn("PodEnds")
 	}
 	next := phase(pod, stopping)
 	switch {
+	case stopping && resumes(pod) && !pastDeadline(pod, f.now) && quiet(pod, f.issued):
+		next = f.await()
 	case stopping && quiet(pod, f.issued):
 		expired := pod.DeletionTimestamp == nil && pastDeadline(pod, f.now)
 		if !isRejected(pod) {
@@ -432,6 +442,9 @@ func (f *folder) derive() {
 		if !f.now.Before(end.begin) {
 			f.killing()
 		}
+		if resumes(pod) { // what has not begun yet will do so
+			next = resumed(pod)
+		}
 		if next == corev1.PodSucceeded || next == corev1.PodFailed {
 			next = lingering(pod)
 		}
@@ -442,10 +455,7 @@ func (f *folder) derive() {
 			}
 			break
 		}
-		next = phase(pod, false) // the containers that were reset have not ended any more
-		if next == corev1.PodPending && startsAnew(pod) {
-			next = corev1.PodRunning
-		}
+		next = resumed(pod) // the containers that were reset have not ended any more
 		last, ok := winding(pod)
 		if !ok {
 			f.replacing()
@@ -453,7 +463,7 @@ func (f *folder) derive() {
 			f.holdPulls()
 			break
 		}
-		f.issued.ending(last, f.now)
+		f.issued.ending(f.issued.bounded(last), f.now)
 		if quiet(pod, f.issued) {
 			f.settle()
 			break

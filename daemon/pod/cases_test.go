@@ -120,6 +120,14 @@ var sentences = []struct {
 		return []Observation{{What: Evicted, Message: w[0]}}
 	}},
 	{form(`pod is preempted`), func(*play, string, []string) []Observation { return []Observation{{What: Preempted}} }},
+	{form(`the host goes down within (\S+)`), func(p *play, _ string, w []string) []Observation {
+		d, err := time.ParseDuration(w[0])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return []Observation{{What: HostStops, Took: d}}
+	}},
+	{form(`the host stays up after all`), func(*play, string, []string) []Observation { return []Observation{{What: HostStays}} }},
 	{form(`(\S+) starts`), func(p *play, c string, _ []string) []Observation {
 		name, attempt := p.attempt(c)
 		return []Observation{p.started(name, attempt)}

@@ -35,7 +35,7 @@ func (f *folder) preempt() { f.disrupt(reasonPreempting, messagePreempting, mess
 
 func (f *folder) disrupt(reason, message, condition string) {
 	s := &f.pod.Status
-	if s.Reason == reasonEvicted || s.Reason == reason {
+	if s.Reason == reasonEvicted || s.Reason == reason || s.Reason == reasonTerminated {
 		return
 	}
 	s.Reason, s.Message = reason, message
@@ -51,9 +51,12 @@ func (f *folder) disrupt(reason, message, condition string) {
 func evicted(pod *corev1.Pod) bool { return pod.Status.Reason == reasonEvicted }
 
 // makesWay reports whether a pod ends for what the node needs or it must not take.
-func makesWay(pod *corev1.Pod) bool { return evicted(pod) || pod.Status.Reason == reasonPreempting }
+func makesWay(pod *corev1.Pod) bool {
+	return evicted(pod) || pod.Status.Reason == reasonPreempting || terminated(pod)
+}
 
-// disrupted returns how a pod ends that is evicted, or makes room for a critical one; false if it is neither.
+// disrupted returns how a pod ends that is evicted, makes room for a critical one, or whose machine goes down; false if it is none
+// of these.
 func disrupted(pod *corev1.Pod) (stop, bool) {
 	if !makesWay(pod) {
 		return stop{}, false

@@ -40,13 +40,13 @@ func next(p *planner) (actions []Action, wake time.Time) {
 		return p.actions, time.Time{}
 	}
 	p.signal()
-	if s, ok := stopping(pod, now); ok {
-		p.endPod(s)
+	if s, ok := stopping(pod, now); ok && !(p.doubt && resumes(pod)) {
+		p.endPod(issued.bounded(s))
 		return p.actions, p.wake
 	}
 	restart, again := issued.restartsAll(pod)
 	if s, ok := winding(pod); ok && !again {
-		p.endPod(s)
+		p.endPod(issued.bounded(s))
 		return p.actions, p.wake
 	}
 	if at, ok := deadline(pod); ok {
@@ -94,7 +94,7 @@ func (p *planner) launch() {
 
 // due launches a container that is to run and does not, unless a back-off is not over yet.
 func (p *planner) due(c container) {
-	if c.running() || p.issued.underWay(c) {
+	if c.running() || p.issued.underWay(c) || c.awaitsHost() {
 		return
 	}
 	var at time.Time

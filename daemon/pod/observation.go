@@ -43,6 +43,10 @@ const (
 	Evicted What = "Evicted"
 	// Preempted: the pod is to end, to make room for a critical pod.
 	Preempted What = "Preempted"
+	// HostStops: the machine goes down, and the pod is to end within Took.
+	HostStops What = "HostStops"
+	// HostStays: the machine is up again, or stays up after all, so that a pod goes on that was to end because of it.
+	HostStays What = "HostStays"
 	// Rejected: this machine does not take the pod, and so this launch has failed. Reason and Message say why.
 	Rejected What = "Rejected"
 	// Stuck: a step of what is done for the pod does not come to its end, or fails again and again. Reason and Message say
@@ -81,7 +85,7 @@ type Observation struct {
 
 	Reason, Message string
 	Image           runtime.Image  // Pulled, Started
-	Took            time.Duration  // Pulled
+	Took            time.Duration  // Pulled, HostStops
 	Status          runtime.Status // Started, Exited
 	IPs             []string       // SetUp
 	Check           Check          // Checked

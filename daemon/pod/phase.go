@@ -61,6 +61,15 @@ func phase(pod *corev1.Pod, stopping bool) corev1.PodPhase {
 	return corev1.PodSucceeded
 }
 
+// resumed returns the phase of a pod some containers of which may have been reset: it stays Running.
+func resumed(pod *corev1.Pod) corev1.PodPhase {
+	next := phase(pod, false)
+	if next == corev1.PodPending && startsAnew(pod) {
+		return corev1.PodRunning
+	}
+	return next
+}
+
 // lingering returns the phase of a pod that has come to its end while something of it still runs: the final phase is
 // set only after that. That the pod has run may become known together with its end.
 func lingering(pod *corev1.Pod) corev1.PodPhase {

@@ -59,6 +59,9 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 		return runtime.Status{}, false
 	}
 	idle := isEnding(pod, now) || MayBePaused(pod)
+	if terminated(pod) {
+		see(Observation{What: HostStays})
+	}
 	for _, a := range Newest(pod) {
 		s, ok := find(a.Container.Name, a.Number)
 		o := Observation{What: Lost, Container: a.Container.Name, Attempt: a.Number, Status: s}

@@ -75,9 +75,17 @@ func (c container) renew(reason string) {
 // startsAnew reports whether a pod whose containers were reset had come to its main containers before: it stays
 // Running.
 func startsAnew(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return s.ContainerID == "" && s.LastTerminationState.Terminated != nil
-	})
+	anew := false
+	for i := range pod.Spec.Containers {
+		switch c := mainContainer(pod, i); {
+		case c.begun():
+		case c.status.LastTerminationState.Terminated == nil:
+			return false
+		default:
+			anew = true
+		}
+	}
+	return anew
 }
 
 // restartingCondition returns the condition AllContainersRestarting. False: the pod has no rule that restarts them all.

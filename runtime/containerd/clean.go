@@ -70,6 +70,17 @@ func Clean(ctx context.Context, root, state string) error {
 	}
 }
 
+// GoDown ends the processes that hold what runs and has run on a machine that goes down, once the runtime is closed and nothing runs
+// any more. They do not follow SIGTERM while they hold containers, and systemd would wait for them for a minute and a half.
+func GoDown(root string) error {
+	cgroups, err := cgroup.Find()
+	if err != nil {
+		return err
+	}
+	cgroups.Signal(runtime.ShardCgroup(root), unix.SIGKILL)
+	return nil
+}
+
 // endShards ends the shards that could not be put into the control group.
 func endShards(ctx context.Context, state string) error {
 	sockets, err := filepath.Glob(protocol.SocketPath(filepath.Join(layout.State(state).Shards(), "*")))

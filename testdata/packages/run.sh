@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh DIR tests the packages in DIR/old and DIR/new (an older version and this one, as packaging/release.sh makes them) in an
-# emulated machine: a Debian with systemd for the tests deb, upgrade and rpm, and the same disk without systemd for the test tar.
+# emulated machine: a Debian with systemd for the tests deb, upgrade, rpm and down, and the same disk without systemd for the test tar.
 # TESTS has those that run, all unless it is set.
 #   DIR/root.ext4        a Debian, made once for each set of packages and kernel
 #   DIR/vmlinuz, initrd  Debian's cloud kernel, unpacked and not installed, and what finds the disks
@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 "$here/../apt-install.sh" mmdebstrap=mmdebstrap
 cd "$1"
 
-packages=systemd,systemd-sysv,udev,kmod,iproute2,procps,crun,debconf,passwd,rpm
+packages=systemd,systemd-sysv,udev,dbus,kmod,iproute2,procps,crun,debconf,passwd,rpm
 mirror=http://deb.debian.org/debian
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 
@@ -65,16 +65,33 @@ disk() {
   rm -rf jobd.d
 }
 
-# boot INIT TEST boots the machine, prints what it says, and fails unless all of its checks have passed.
-boot() {
-  echo "packages: $2"
+# machine INIT TEST DRIVE boots the machine with a root, and prints what it says, until it ends or starts anew.
+machine() {
   # It lacks the features that cost an emulator most.
   qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -cpu max,-la57,-smap,-smep,-pku,-avx,-avx2 -m 3072 -smp 2 \
     -kernel vmlinuz -initrd initrd \
     -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check systemd.show_status=false start=$1 test=$2 pods=${PODS:-100}" \
     -no-reboot -nic none -display none -monitor none -serial stdio </dev/null \
-    -drive file=root.ext4,format=raw,if=virtio,snapshot=on \
-    -drive file=jobd.ext4,format=raw,if=virtio,read-only=on | sed -u 's,\r$,,' | tee "console.$2"
+    -drive "file=$3,format=raw,if=virtio" \
+    -drive file=jobd.ext4,format=raw,if=virtio,read-only=on | sed -u 's,\r$,,' | tee -a "console.$2"
+}
+
+# boot INIT TEST boots the machine, and again as long as its test says so, and fails unless all of its checks have passed.
+boot() {
+  echo "packages: $2"
+  : >"console.$2"
+  if [ "$2" = down ]; then
+    cp --sparse=always root.ext4 down.ext4
+    for stage in 1 2 3 4; do
+      machine "$1" "$2" down.ext4
+      grep -qx "packages: boot $stage goes down" "console.$2" || break
+    done
+    rm down.ext4
+    # systemd says so when it has waited for some time.
+    ! grep "Waiting for process.*jobd" "console.$2" || { echo "packages: jobd holds up the shutdown" >&2; exit 1; }
+  else
+    machine "$1" "$2" root.ext4,snapshot=on
+  fi
   grep -qx "packages: all is well" "console.$2" || { echo "packages: $2 has failed" >&2; exit 1; }
 }
 
@@ -87,6 +104,6 @@ if [ "$sum" != "$(cat sum 2>/dev/null)" ]; then
   echo "$sum" >sum
 fi
 disk
-for test in ${TESTS:-deb upgrade rpm tar}; do
+for test in ${TESTS:-deb upgrade rpm down tar}; do
   case $test in tar) boot /opt/guest/without-systemd tar ;; *) boot /sbin/init "$test" ;; esac
 done

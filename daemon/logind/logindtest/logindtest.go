@@ -1,0 +1,166 @@
+// Package logindtest is a system bus of a test's own, with a systemd-logind and a systemd on it that do what the test says.
+package logindtest
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/prop"
+)
+
+const (
+	login1   = "org.freedesktop.login1"
+	systemd1 = "org.freedesktop.systemd1"
+)
+
+// Bus is the bus.
+type Bus struct {
+	Address string
+
+	t     *testing.T
+	conn  *dbus.Conn
+	props map[string]*prop.Properties
+
+	mu    sync.Mutex
+	locks []lock // that were taken
+}
+
+type lock struct {
+	what, mode string
+	file       *os.File
+}
+
+// Start starts the bus, which ends with the test. It skips the test where there is no dbus-daemon.
+func Start(t *testing.T) *Bus {
+	t.Helper()
+	if _, err := exec.LookPath("dbus-daemon"); err != nil {
+		t.Skip("needs dbus-daemon")
+	}
+	dir, err := os.MkdirTemp("/tmp", "bus") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	settings := filepath.Join(dir, "bus.conf")
+	if err := os.WriteFile(settings, fmt.Appendf(nil, `<busconfig>
+<type>custom</type><listen>unix:path=%s/socket</listen><auth>EXTERNAL</auth>
+<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
+</busconfig>`, dir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	daemon := exec.Command("dbus-daemon", "--nofork", "--print-address", "--config-file", settings)
+	daemon.Stderr = os.Stderr
+	daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := daemon.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = daemon.Process.Kill()
+		_ = daemon.Wait()
+	})
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bus{Address: strings.TrimSpace(address), t: t, props: map[string]*prop.Properties{}}
+	b.serve()
+	return b
+}
+
+func (b *Bus) serve() {
+	b.t.Helper()
+	conn, err := dbus.Connect(b.Address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = conn.Close() })
+	b.conn = conn
+	for name, property := range map[string]prop.Map{
+		login1:   {login1 + ".Manager": {"PreparingForShutdown": {Value: false}}},
+		systemd1: {systemd1 + ".Manager": {"SystemState": {Value: "running"}}},
+	} {
+		path := dbus.ObjectPath("/" + strings.ReplaceAll(name, ".", "/"))
+		props, err := prop.Export(conn, path, property)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.props[name] = props
+		if name == login1 {
+			if err := conn.ExportMethodTable(map[string]any{"Inhibit": b.inhibit}, path, name+".Manager"); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		if _, err := conn.RequestName(name, dbus.NameFlagDoNotQueue); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// inhibit is logind's: a lock lasts until all copies of the file that it returns are closed.
+func (b *Bus) inhibit(what, _, _, mode string) (dbus.UnixFD, *dbus.Error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return 0, dbus.MakeFailedError(err)
+	}
+	_ = read.Close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.locks = append(b.locks, lock{what, mode, write})
+	return dbus.UnixFD(write.Fd()), nil
+}
+
+// Locks returns the locks that are held, each as "MODE WHAT". The test's own copy of their files stays open, since the library does
+// not say when it was sent: a lock is held while there is another one in any process.
+func (b *Bus) Locks() (held []string) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.locks {
+		file, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", l.file.Fd()))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		copies, all := 0, []string{}
+		if all, err = filepath.Glob("/proc/[0-9]*/fd/*"); err != nil {
+			b.t.Fatal(err)
+		}
+		for _, fd := range all {
+			if other, err := os.Readlink(fd); err == nil && other == file {
+				copies++
+			}
+		}
+		if copies > 1 {
+			held = append(held, l.mode+" "+l.what)
+		}
+	}
+	slices.Sort(held)
+	return held
+}
+
+// PrepareForShutdown says that the machine is about to go down, or stays up after all.
+func (b *Bus) PrepareForShutdown(goes bool) {
+	b.t.Helper()
+	b.props[login1].SetMust(login1+".Manager", "PreparingForShutdown", goes)
+	if err := b.conn.Emit("/org/freedesktop/login1", login1+".Manager.PrepareForShutdown", goes); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// SystemState sets what systemd says of the system: "running", or "stopping" while the machine goes down.
+func (b *Bus) SystemState(state string) {
+	b.t.Helper()
+	b.props[systemd1].SetMust(systemd1+".Manager", "SystemState", state)
+}
