@@ -29,7 +29,7 @@ SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestTheFileDoesNotGrowForever
 TESTED := ./... ./testdata/images ./testdata/repository
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/otelcol'))))
 
-.PHONY: build demo check test test-deps unit e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz bench soak lint deadcode compare conformance conformance-short generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz bench soak lint deadcode compare conformance conformance-short generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -53,10 +53,14 @@ GOTESTSUM := go tool -modfile=testdata/tools/gotestsum.mod gotestsum --format st
 	--rerun-fails --rerun-fails-max-failures 12 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 gotest = $(if $(RERUN),$(GOTESTSUM) --packages '$(strip $(2))' -- $(1),go test $(1) $(2))
 
-# Some packages wait for disks and processes, so there is one more at a time than there are processors.
-unit: ## all packages but the end-to-end tests, under the race detector but for those that lint keeps without goroutines
+unit: unit-sequential unit-race ## all packages but the end-to-end tests, under the race detector but for those that lint keeps without goroutines
+
+unit-sequential:
 	$(call gotest,-vet=off,$(addprefix ./,$(SEQUENTIAL)))
 	$(call gotest,-vet=off -run '^($(SEQUENTIAL_TESTS))$$',./daemon/control ./store)
+
+# Some packages wait for disks and processes, so there is one more at a time than there are processors.
+unit-race:
 	CGO_ENABLED=1 $(call gotest,-race -vet=off -timeout 30m -p $$(($$(nproc) + 1)) -skip '^($(SEQUENTIAL_TESTS))$$', \
 		$(filter-out $(addprefix %/jobd/,$(SEQUENTIAL) daemon/e2e),$(shell go list $(TESTED))))
 

@@ -148,7 +148,7 @@ func TestReasonsAreComplete(t *testing.T) {
 			t.Errorf("no case has the reason %s of a container", word)
 		}
 	}
-	for _, kind := range constants(t, "../../../daemon/node/obstacle.go", regexp.MustCompile(`^[A-Z]`)) {
+	for _, kind := range constants(t, "../../../daemon/fit/obstacle.go", regexp.MustCompile(`^[A-Z]`)) {
 		if _, ok := cases["unfit "+kind]; !ok {
 			t.Errorf("no case has the obstacle %s", kind)
 		}

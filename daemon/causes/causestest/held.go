@@ -56,7 +56,7 @@ func heldJobs() map[string]Case {
 	}
 	alone := timed.DeepCopy()
 	delete(alone.Annotations, batch.AfterAnnotation)
-	all["at a time"] = Case{Job: alone, Reason: "starts at ", Help: "resume jobs/j", Start: Waits}
+	all["at a time"] = Case{Job: alone, Reason: "starts at " + Now.Add(time.Hour).Format(time.RFC3339), Help: "resume jobs/j", Start: Waits}
 	closed := newJob(func(j *batchv1.Job) {
 		j.Status.StartTime = nil
 		w := core.WindowOf(map[string]string{core.WindowAnnotation: "00:00-01:00", core.WindowTimeZoneAnnotation: "UTC"})

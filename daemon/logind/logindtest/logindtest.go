@@ -133,8 +133,9 @@ func (b *Bus) Locks() (held []string) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		copies, all := 0, []string{}
-		if all, err = filepath.Glob("/proc/[0-9]*/fd/*"); err != nil {
+		copies := 0
+		all, err := filepath.Glob("/proc/[0-9]*/fd/*")
+		if err != nil {
 			b.t.Fatal(err)
 		}
 		for _, fd := range all {
