@@ -49,6 +49,20 @@ func TestEphemeralContainers(t *testing.T) {
 			l.want(l.turn())
 			l.want(l.turn(l.exited("c", 0, 1)), "Launch c/1")
 		},
+		"one that was started unseen before a restart is known of after it, also in a pod that has ended meanwhile": func(t *testing.T) {
+			l := running(t, never, "c")
+			l.look("e")
+			l.turn()
+			status := func(container string, state runtime.State) runtime.Status {
+				return runtime.Status{ID: runtime.ContainerID(string(l.pod.UID), container, 0), State: state}
+			}
+			held := []runtime.Status{status("c", runtime.Exited), status("e", runtime.Running)}
+			l.turn(Recover(l.pod, held, false, l.now)...)
+			l.state("e", "running/0")
+			if Done(l.pod) {
+				t.Error("nobody ends it")
+			}
+		},
 		"its events name it": func(t *testing.T) {
 			l := running(t, always, "c")
 			l.look("e")

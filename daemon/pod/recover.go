@@ -14,6 +14,7 @@ type Attempt struct {
 	Number    int
 	Running   bool // its start is on record, and no end of it
 	Started   bool // status.started
+	ephemeral bool
 }
 
 // Newest returns the attempt of each container that the runtime may hold after a restart of the daemon: the one that is
@@ -30,7 +31,7 @@ func Newest(pod *corev1.Pod) []Attempt {
 }
 
 func (c container) newest() Attempt {
-	a := Attempt{Container: c.spec, Number: c.next(), Running: c.running(), Started: !isFalse(c.status.Started)}
+	a := Attempt{Container: c.spec, Number: c.next(), Running: c.running(), Started: !isFalse(c.status.Started), ephemeral: c.ephemeral}
 	if a.Running {
 		a.Number = int(c.status.RestartCount)
 	}
@@ -41,8 +42,9 @@ func (c container) newest() Attempt {
 // and returns what has happened in between.
 //
 // A start that is not on record is not reported: Next asks for it again, and the runtime finds the container. A pod
-// that is to end, or is paused, is not asked to start anything, so its containers are reported as they are. With rebooted, launches
-// that were due and are not held are Lost: nobody can know whether they had happened.
+// that is to end, or is paused, is not asked to start anything, so its containers are reported as they are; and so are ephemeral ones,
+// for which a pod that has ended meanwhile does not ask. With rebooted, launches that were due and are not held are Lost: nobody can
+// know whether they had happened.
 func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Time) []Observation {
 	var seen []Observation
 	see := func(o Observation) {
@@ -68,7 +70,7 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 		switch {
 		case !ok && a.Running:
 			see(o)
-		case !ok || !a.Running && !idle:
+		case !ok || !a.Running && !idle && !a.ephemeral:
 		case s.State == runtime.Running && !a.Running:
 			o.What = Started
 			see(o)
