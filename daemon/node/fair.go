@@ -104,7 +104,9 @@ func (n *Node) SetShare(name string, share float64) {
 func (n *Node) Accounts(at time.Time) (all []Account) {
 	waiting := map[*account]int{}
 	for _, w := range n.waiting {
-		waiting[w.account]++
+		if !w.shape.continues {
+			waiting[w.account]++
+		}
 	}
 	for _, a := range n.accounts {
 		used, _ := n.usedAt(a, at.UnixMilli())

@@ -13,6 +13,7 @@ import (
 func (n *Node) Freeze(uid types.UID, frozen bool) {
 	if b, ok := n.bound[uid]; ok {
 		n.freeze(b, frozen)
+		n.queueForCPU(b)
 	}
 }
 
@@ -20,7 +21,9 @@ func (n *Node) freeze(b *bound, frozen bool) {
 	if b.frozen == frozen {
 		return
 	}
+	pausing := b.pausing()
 	b.frozen, b.paused = frozen, true
+	n.countPausing(b, pausing)
 	n.expect(b)
 	times := int64(1)
 	if frozen {
@@ -36,21 +39,25 @@ func (b *bound) cpu() Resources {
 	return Resources{corev1.ResourceCPU: b.shape.ask[corev1.ResourceCPU]}
 }
 
-// keeps is the shape of a pod with what it keeps now.
+// keeps is the shape of a pod with what it keeps now, or will before long.
 func (b *bound) keeps() *shape {
-	if !b.frozen {
+	if !b.frozen && !b.pausing() {
 		return b.shape
 	}
+	return b.withoutCPU()
+}
+
+func (b *bound) withoutCPU() *shape {
 	s := *b.shape
 	s.ask = maps.Clone(s.ask)
 	delete(s.ask, corev1.ResourceCPU)
 	return &s
 }
 
-// addBound counts what a bound pod takes now.
+// addBound counts what a bound pod takes now, or will before long.
 func (t *tally) addBound(b *bound, times int) {
 	t.add(b.Pod, times)
-	if b.frozen {
+	if b.frozen || b.pausing() {
 		t.amounts.add(b.cpu(), -int64(times))
 	}
 }
