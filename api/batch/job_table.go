@@ -59,6 +59,8 @@ func jobState(job *batchv1.Job) string {
 		return "FailureTarget"
 	case is(batchv1.JobSuccessCriteriaMet):
 		return "SuccessCriteriaMet"
+	case State(job) == StatePreempted:
+		return StatePreempted
 	}
 	return "Running"
 }

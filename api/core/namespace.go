@@ -53,6 +53,7 @@ func validateNamespace(ns *corev1.Namespace) field.ErrorList {
 		field.NewPath("metadata"))
 	errs = append(errs, hostpath.Validate(ns)...)
 	errs = append(errs, ValidateConcurrency(ns.Annotations, field.NewPath("metadata", "annotations"), true)...)
+	errs = append(errs, ValidatePreemptBy(ns.Annotations, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, notices.Validate(ns.Annotations, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, validateShare(ns.Annotations)...)
 	return append(errs, validateNamespaceFinalizers(ns)...)
@@ -62,6 +63,7 @@ func validateNamespace(ns *corev1.Namespace) field.ErrorList {
 func validateNamespaceUpdate(ns, old *corev1.Namespace) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&ns.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, ValidateConcurrency(ns.Annotations, field.NewPath("metadata", "annotations"), true)...)
+	errs = append(errs, ValidatePreemptBy(ns.Annotations, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, notices.Validate(ns.Annotations, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, validateShare(ns.Annotations)...)
 	return append(errs, hostpath.Validate(ns)...)

@@ -150,13 +150,17 @@ func (c *jobRecords) record(
 			rec.ahead = ahead
 			c.queue.reorder(rec)
 		}
+		if by := j.Annotations[core.PreemptByAnnotation]; rec.preemptBy != by {
+			rec.preemptBy = by
+			c.queue.judgePausable(func(pod *podRecord) bool { return pod.job == rec })
+		}
 		return nil
 	}
 	memory, err := readMemory(s, j)
 	if err != nil {
 		return err
 	}
-	rec := &jobRecord{Record: job.NewRecord(j, memory), key: key, ahead: ahead}
+	rec := &jobRecord{Record: job.NewRecord(j, memory), key: key, ahead: ahead, preemptBy: j.Annotations[core.PreemptByAnnotation]}
 	if fair := c.queue.fair; fair != nil && fair.ByCreator {
 		if o, ok := get(storage.CreatorKey(key)); ok && o.UID == string(j.UID) {
 			rec.creator = string(o.Value)

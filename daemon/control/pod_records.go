@@ -49,6 +49,8 @@ type jobRecord struct {
 	ahead time.Time
 	// creator is who has created the Job, if the queue is ordered by what each of those has used.
 	creator string
+	// preemptBy is what the Job says of its pods in core.PreemptByAnnotation; empty for nothing.
+	preemptBy string
 }
 
 // get returns a pod that is known; nil if it is not.
@@ -161,5 +163,6 @@ func (q *queue) requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
 		request.Ahead = node.Ahead(of.ahead)
 		request.Within(of.ActiveDeadline())
 	}
+	request.Pausable = q.pausable(p.Namespace, of)
 	return request
 }

@@ -21,6 +21,7 @@ type queue struct {
 	resizes  *resizes
 	aside    *aside.List
 	fair     *FairShare
+	preempts preemptions
 	// held are the pods that wait for a claim, and why in a scheduler's words; empty while the volume is being made.
 	held map[types.UID]string
 	// news are the pods whose reason in held has changed.
@@ -44,6 +45,7 @@ func newQueue(
 ) *queue {
 	return &queue{
 		pods: pods, capacity: capacity, name: name, claims: claims, resizes: resizes, aside: aside, fair: fair, held: map[types.UID]string{},
+		preempts: preemptions{},
 	}
 }
 
@@ -74,7 +76,7 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		delete(q.held, p.UID)
 		q.capacity.Relabel(p)
 		q.capacity.Bound(rec.request, started, pod.Ends(p))
-		q.capacity.Freeze(p.UID, pod.IsPaused(p))
+		q.displaced(rec, p)
 	case len(p.Spec.SchedulingGates) > 0:
 	case rec.job != nil && rec.job.Paused(): // nobody looks for room for it before its Job goes on
 		q.gone(p.UID)

@@ -7,31 +7,87 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/core"
 )
 
-// Paused reports whether the Job is paused: its pods are to be frozen. It follows from what is stored, so that a restart of the
-// daemon changes nothing.
+// Paused reports whether the Job is paused as a whole: its pods are to be frozen. It follows from what is stored, so that a restart of
+// the daemon changes nothing.
 func (r *Record) Paused() bool {
-	_, paused := batch.PausedSince(&r.status)
-	return paused && !r.deleting && !r.Finished()
+	return batch.PausedBy(&r.status) == batch.PausedByUser && !r.deleting && !r.Finished()
 }
 
-// pauseOrContinue sets the condition JobPaused according to batch.PausedAnnotation, and adds up for how long the Job was paused. A
-// suspended Job is not paused: it has no pods.
+// pauseOrContinue sets the condition JobPaused, and adds up for how long the Job was paused: according to batch.PausedAnnotation, or
+// since pods of it are displaced by others of a higher priority. A suspended Job is not paused: it has no pods.
 func (d *decision) pauseOrContinue() {
-	r, now := d.r, *d.time()
-	since, paused := batch.PausedSince(&d.next)
-	switch wanted := r.spec.paused && !r.spec.suspend && !r.deleting; {
-	case wanted && !paused:
-		setCondition(&d.next.Conditions, batch.JobPaused, corev1.ConditionTrue, "JobPaused", "Job paused", now)
-		d.forced = true
-		d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Paused", "Job paused"})
-	case !wanted && paused:
-		d.unpause(since, "JobContinued", "Job continued")
-		if !r.spec.paused {
-			d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Continued", "Job continued"})
-		}
+	was, by := batch.PausedBy(&d.next), d.pausedBy()
+	if was == batch.Preempted {
+		was = batch.PodsPreempted
 	}
+	switch {
+	case by == was:
+	case by == "":
+		since, _ := batch.PausedSince(&d.next)
+		d.unpause(since, "JobContinued", "Job continued")
+	default:
+		d.pause(by)
+	}
+	switch {
+	case by == was:
+	case by == batch.PausedByUser:
+		d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Paused", "Job paused"})
+	case was == batch.PausedByUser && !d.r.spec.paused:
+		d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Continued", "Job continued"})
+	case was == "":
+		d.Events = append(d.Events, Event{
+			corev1.EventTypeNormal, batch.PodsPreempted, "Pods are paused for others of a higher priority (" + core.PreemptByAnnotation + ")",
+		})
+	case by == "" && d.r.active > 0:
+		d.Events = append(d.Events, Event{corev1.EventTypeNormal, "Continued", "No pod is paused for others any more"})
+	}
+}
+
+// countDisplaced finds out whether all of the pods that the Job has now are displaced, or some.
+func (d *decision) countDisplaced() {
+	by := batch.PodsPreempted
+	if d.r.displaced == d.active {
+		by = batch.Preempted
+	}
+	if was := batch.PausedBy(&d.next); was != by && (was == batch.Preempted || was == batch.PodsPreempted) {
+		d.pause(by)
+	}
+}
+
+// pausedBy returns the reason of JobPaused as it is to be, empty if nothing of the Job is paused.
+func (d *decision) pausedBy() string {
+	switch r := d.r; {
+	case r.spec.suspend || r.deleting:
+		return ""
+	case r.spec.paused:
+		return batch.PausedByUser
+	case r.displaced > 0:
+		return batch.PodsPreempted
+	}
+	return ""
+}
+
+var pauseMessages = map[string]string{
+	batch.PausedByUser:  "Job paused",
+	batch.Preempted:     "All pods are paused for others of a higher priority",
+	batch.PodsPreempted: "Some pods are paused for others of a higher priority",
+}
+
+// pause begins a pause, or goes on with one for another reason.
+func (d *decision) pause(by string) {
+	c := batchv1.JobCondition{
+		Type: batch.JobPaused, Status: corev1.ConditionTrue, Reason: by, Message: pauseMessages[by],
+		LastProbeTime: *d.time(), LastTransitionTime: *d.time(),
+	}
+	if since, paused := batch.PausedSince(&d.next); paused {
+		c.LastTransitionTime.Time = since
+	}
+	conditions.SetCopy(&d.next.Conditions, c)
+	d.forced = true
 }
 
 // unpause ends a pause.

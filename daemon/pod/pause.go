@@ -13,6 +13,9 @@ import (
 // pauseAgain is how long after an attempt to freeze or to thaw a pod that has failed it is tried again.
 const pauseAgain = 10 * time.Second
 
+// failedPause is why the condition PodPaused is False of a pod that is to be paused.
+const failedPause = "FailedPause"
+
 // pausing is what the worker was asked for last: Pause, Continue, or nothing. It is not stored: after a restart of the daemon it is
 // asked for again, and what is done already is found.
 type pausing struct {
@@ -20,8 +23,14 @@ type pausing struct {
 	failed time.Time // when that failed; zero if it did not
 }
 
-// Pause tells whether the pod is to be paused, which its Job decides. It is to be called before Apply.
+// Pause tells whether the pod is to be paused: with its Job, or for others (core.PodDisplaced). It is to be called before Apply.
 func (i *Issued) Pause(pause bool) { i.pause = pause }
+
+// CannotPause reports whether the containers of a pod that is to be paused could not be frozen at the last attempt.
+func CannotPause(pod *corev1.Pod) bool {
+	c := conditions.Find(pod.Status.Conditions, core.PodPaused)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == failedPause
+}
 
 // IsPaused reports whether the containers of a pod are frozen.
 func IsPaused(pod *corev1.Pod) bool {
@@ -83,18 +92,23 @@ func (f *folder) paused(o Observation) {
 		asked.failed = o.At
 		f.warnOnce(Observation{Reason: "Failed" + string(wanted), Message: o.Message})
 		if wanted == Pause && !IsPaused(f.pod) {
-			c.Status, c.Reason, c.Message = corev1.ConditionFalse, "FailedPause", o.Message
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, failedPause, o.Message
 			f.condition(c)
 		}
 	case wanted == Pause:
 		asked.failed = time.Time{}
 		if !IsPaused(f.pod) {
-			c.Status, c.Reason, c.Message = corev1.ConditionTrue, "JobPaused", "the containers are frozen, since the Job is paused"
+			c.Status, c.Reason = corev1.ConditionTrue, "JobPaused"
+			since := "since the Job is paused"
+			if _, displaced := core.DisplacedSince(f.pod); displaced {
+				c.Reason, since = core.ReasonPreempted, "since a pod of a higher priority has their CPU"
+			}
+			c.Message = "the containers are frozen, " + since
 			f.condition(c)
-			f.events = append(f.events, Event{corev1.EventTypeNormal, "Paused", "Froze the containers, since the Job is paused", ""})
+			f.events = append(f.events, Event{corev1.EventTypeNormal, "Paused", "Froze the containers, " + since, ""})
 		}
 	default:
-		f.goOn("JobContinued")
+		f.goOn("Continued")
 		f.issued.change().pausing = nil
 		f.events = append(f.events, Event{corev1.EventTypeNormal, "Continued", "Let the containers go on", ""})
 	}

@@ -58,6 +58,7 @@ export function jobState(job) {
   if (ending) return {state: ending.type === 'FailureTarget' ? 'Failing' : 'Completing', reason: ending.reason, message: ending.message};
   if (spec.suspend) return {state: awaitsJobs(job) ? 'Waiting' : 'Suspended'};
   if ('jobd.dev/paused-at' in (metadata.annotations ?? {})) return {state: 'Paused'};
+  if (find('jobd.dev/Paused')?.reason === 'Preempted') return {state: 'Preempted'};
   return {state: status.ready > 0 ? 'Running' : 'Waiting'};
 }
 
