@@ -22,7 +22,7 @@ func TestPreemptByPause(t *testing.T) {
 	d.apply("\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 100}")
 	counts := func(name, metadata, memory string) {
 		d.apply(jobManifest{
-			name: name, metadata: metadata, spec: "activeDeadlineSeconds: 3600, backoffLimit: 0", container: "resources: {requests: {cpu: 1, memory: " + memory + "}}",
+			name: name, metadata: metadata, spec: "activeDeadlineSeconds: 3600", container: "resources: {requests: {cpu: 1, memory: " + memory + "}}",
 			program: []string{"sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"},
 		}.String())
 	}

@@ -21,15 +21,16 @@ type Play struct {
 // NewPlay returns a group in which nobody is.
 func NewPlay() *Play { return &Play{newGroup(), map[types.UID]*member{}} }
 
-// Note takes in a Job of the group as it now is, with the priority of its pods.
-func (p *Play) Note(j *batchv1.Job, c core.Concurrency, priority int32) {
+// Note takes in a Job of the group as it now is, with the priority of its pods, and reports whether there may be something to decide.
+func (p *Play) Note(j *batchv1.Job, c core.Concurrency, priority int32) (changed bool) {
 	m := p.waits[j.UID]
 	if h := p.of.holders[string(j.UID)]; h != nil {
 		h.ending = batch.Ending(&j.Status) != nil
 		if !batch.Placed(j) && !batch.Unplaced(j) {
 			delete(p.of.holders, string(j.UID))
+			return true
 		}
-		return
+		return false
 	}
 	switch waits := batch.Unplaced(j); {
 	case waits && m == nil:
@@ -37,13 +38,16 @@ func (p *Play) Note(j *batchv1.Job, c core.Concurrency, priority int32) {
 		m.priority = priority
 		p.waits[j.UID] = m
 		p.of.enter(j.UID, m)
+		return true
 	case !waits && m != nil:
 		p.leave(j.UID)
+		return true
 	}
+	return false
 }
 
-// Holds reports whether a Job waits for a place.
-func (p *Play) Holds(uid types.UID) bool { return p.waits[uid] != nil }
+// Placed reports whether a Job has a place.
+func (p *Play) Placed(uid types.UID) bool { return p.of.holders[string(uid)] != nil }
 
 func (p *Play) leave(uid types.UID) {
 	p.of.leave(uid, p.waits[uid])

@@ -45,7 +45,7 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 }
 
 // victims chooses which pods are preempted: as few as possible, first those of the lowest priority and of those the
-// ones that started last. Pods that are ending already are not among them. Of those that may be paused instead (Pod.Pausable), those
+// ones that started last, or were created last. Pods that are ending already are not among them. Of those that may be paused instead (Pod.Pausable), those
 // whose CPU is enough are. False if even all together would not help.
 func (n *Node) victims(pods []*waiter, last *waiter) (victims, paused []*bound, helps bool) {
 	priority := last.Priority
@@ -99,6 +99,7 @@ type candidate struct {
 	pods     []*bound
 	priority int32
 	started  uint32
+	created  uint32
 	uid      types.UID
 }
 
@@ -109,7 +110,7 @@ func (n *Node) candidates(priority int32) (all []*candidate) {
 		if b.Priority >= priority || b.ending {
 			continue
 		}
-		c := &candidate{priority: b.Priority, started: b.started, uid: b.UID}
+		c := &candidate{priority: b.Priority, started: b.started, created: b.Created, uid: b.UID}
 		if g := n.groupOf(b.Pod); g != nil && g.All {
 			if together[g] == nil {
 				together[g] = c
@@ -122,10 +123,12 @@ func (n *Node) candidates(priority int32) (all []*candidate) {
 		c.pods = append(c.pods, b)
 		c.priority = max(c.priority, b.Priority)
 		c.started = min(c.started, b.started)
+		c.created = min(c.created, b.Created)
 		c.uid = min(c.uid, b.UID)
 	}
 	slices.SortFunc(all, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.started, b.started), cmp.Compare(a.uid, b.uid))
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.started, b.started), cmp.Compare(a.created, b.created),
+			cmp.Compare(a.uid, b.uid))
 	})
 	for _, c := range all {
 		slices.SortFunc(c.pods, func(a, b *bound) int { return cmp.Compare(a.UID, b.UID) })

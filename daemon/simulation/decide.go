@@ -216,7 +216,7 @@ func (s *simulation) jobDue() *played {
 // decide takes one decision about the Job and carries it out, in the order of its fields.
 func (s *played) decide() error {
 	s.dirty = false
-	s.record.Hold(s.group != nil && s.group.play.Holds(s.job.UID))
+	s.record.Hold(s.needsPlace())
 	d := job.Decide(s.record, s.now, s.Settings)
 	s.wake = d.Wake
 	for _, n := range d.Create {

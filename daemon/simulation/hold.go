@@ -22,7 +22,7 @@ type need struct {
 	of *played
 }
 
-// group is a concurrency group of which several Jobs are played.
+// group is a concurrency group.
 type group struct {
 	name, namespace string
 	play            *hold.Play
@@ -86,16 +86,13 @@ func (s *played) concurrency() (core.Concurrency, bool) {
 	return core.NamespaceConcurrency(s.job.Namespace, s.namespaces[s.job.Namespace])
 }
 
-// enterGroup makes a Job a member of its concurrency group. If no other one is played, it has a place.
+// enterGroup makes a Job a member of its concurrency group. If only one is played, it has a place.
 func (s *played) enterGroup() {
 	c, ok := s.concurrency()
 	if !ok {
 		return
 	}
-	if !slices.ContainsFunc(s.jobs, func(o *played) bool {
-		other, in := o.concurrency()
-		return in && o != s && o.job.Namespace == s.job.Namespace && other.Group == c.Group
-	}) {
+	if !s.several() {
 		without := map[string]string{
 			core.QueueConcurrent: "waits", core.ReplaceConcurrent: "ends the oldest that has one", core.ForbidConcurrent: "fails at once",
 		}[c.Policy]
@@ -113,10 +110,22 @@ func (s *played) enterGroup() {
 	s.note()
 }
 
+// needsPlace reports whether a Job would begin now, if it had a place in its concurrency group.
+func (s *played) needsPlace() bool {
+	return s.group != nil && batch.Unplaced(s.job) && !s.group.play.Placed(s.job.UID)
+}
+
 // note tells the group of a Job how it now stands.
 func (s *played) note() {
-	if c, ok := s.concurrency(); ok && s.group != nil {
-		s.group.play.Note(s.job, c, s.priority)
+	if c, ok := s.concurrency(); ok && s.group.play.Note(s.job, c, s.priority) {
+		s.decideOn(s.group)
+	}
+}
+
+// decideOn lets a group be decided on, after those for which that is so already.
+func (s *simulation) decideOn(g *group) {
+	if !slices.Contains(s.undecided, g) {
+		s.undecided = append(s.undecided, g)
 	}
 }
 
@@ -128,17 +137,23 @@ func (s *simulation) settleHolds() bool {
 		}
 		j.tell("Begins", nil, "begins, since it waited for %s", j.needs())
 		j.resume()
-		j.note()
 		return true
 	}
-	for _, g := range s.groups {
-		for _, j := range g.jobs {
-			j.note()
+	for _, placed := range []bool{true, false} { // places that are free come before Jobs that want one
+		for _, j := range s.jobs {
+			if j.group != nil && j.group.play.Placed(j.job.UID) == placed {
+				j.note()
+			}
 		}
+	}
+	for len(s.undecided) > 0 {
+		g := s.undecided[0]
+		s.undecided = s.undecided[1:]
 		move, ok := g.play.Next(s.now)
 		if !ok {
 			continue
 		}
+		s.decideOn(g)
 		for _, j := range g.jobs {
 			if j.job.UID == move.Job {
 				j.move(move)

@@ -161,6 +161,7 @@ type simulation struct {
 	byUID      map[types.UID]*simulated
 	created    int // pods
 	groups     []*group
+	undecided  []*group                     // of these, in which something has changed
 	namespaces map[string]map[string]string // their annotations
 	result     Result
 }
@@ -332,7 +333,7 @@ func (s *played) stuck() string {
 	switch {
 	case len(s.awaits) > 0:
 		return s.stillAwaits()
-	case s.group != nil && s.group.play.Holds(s.job.UID):
+	case s.needsPlace():
 		return "it has no place in the concurrency group " + s.group.name
 	case ptr.Deref(s.job.Spec.Suspend, false):
 		return "it is suspended (spec.suspend), so nothing happens until somebody resumes it"
