@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/forecast"
 	historywire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/podspec"
@@ -94,6 +95,12 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 	}
 	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && f.running[j.UID].IsZero() {
 		out.Starts = &at
+	}
+	if batch.PausedBy(&j.Status) == batch.Preempted { // until it goes on nobody knows when it ends
+		if at, ok := f.starts[j.UID]; ok {
+			out.Starts = &at
+		}
+		return out, nil
 	}
 	started, ok := f.running[j.UID]
 	if !ok {

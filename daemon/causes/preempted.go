@@ -55,12 +55,17 @@ func podPreempted(v *podView) []why.Cause {
 	c.Details["place"], c.Details["waiting"], c.Details["priority"] = fmt.Sprint(r.Place), fmt.Sprint(r.Waiting), fmt.Sprint(r.Priority)
 	for _, s := range r.Short {
 		if s.Resource == corev1.ResourceCPU {
-			c.Message += fmt.Sprintf(" It needs %s of cpu, and %s of %s is free.", human(s.Resource, s.Request), human(s.Resource, s.Free), human(s.Resource, s.Allocatable))
+			c.Message += fmt.Sprintf(" It needs %s of cpu, and %s of %s is free.", human(s.Resource, s.Request), human(s.Resource, s.Free),
+				human(s.Resource, s.Allocatable))
 		}
 	}
 	c.Message += fmt.Sprintf(" It is at place %d of the %d pods that wait, with priority %d.%s", r.Place, r.Waiting, r.Priority, fairly(r.Fair))
 	if r.Kept != nil && r.Kept.Own {
 		c.Message += " It has waited for longer than --starvation-after, so its CPU is given to nobody behind it."
+	}
+	if f := v.Forecast; f != nil && f.Starts != nil {
+		c.Brief += ", goes on " + f.Starts.Brief(v.Now)
+		c.Message += fmt.Sprintf(" That it goes on is %s.", f.Starts.Brief(v.Now))
 	}
 	c.Causes = v.holders(&r)
 	if first := v.firstEnd(&r); !first.IsZero() {

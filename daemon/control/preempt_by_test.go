@@ -153,13 +153,15 @@ func TestHowPodsArePreempted(t *testing.T) {
 		begin  func(w *world)
 		paused bool
 	}{
-		"nobody says":               {low: prior("low", "2", "1h", 0, "")},
-		"by pause":                  {low: prior("low", "2", "1h", 0, "pause"), paused: true},
-		"its namespace says":        {low: prior("low", "2", "1h", 0, ""), begin: func(w *world) { namespace(w, "pause") }, paused: true},
-		"it says otherwise":         {low: prior("low", "2", "1h", 0, "evict"), begin: func(w *world) { namespace(w, "pause") }},
-		"its namespace did say":     {low: prior("low", "2", "1h", 0, ""), begin: func(w *world) { namespace(w, "pause"); namespace(w, "evict") }},
-		"memory is short":           {low: memory(prior("low", "2", "1h", 0, "pause"), "600Mi"), high: memory(prior("high", "1", "1m", 1, ""), "600Mi")},
-		"there is enough of memory": {low: memory(prior("low", "2", "1h", 0, "pause"), "400Mi"), high: memory(prior("high", "1", "1m", 1, ""), "600Mi"), paused: true},
+		"nobody says":           {low: prior("low", "2", "1h", 0, "")},
+		"by pause":              {low: prior("low", "2", "1h", 0, "pause"), paused: true},
+		"its namespace says":    {low: prior("low", "2", "1h", 0, ""), begin: func(w *world) { namespace(w, "pause") }, paused: true},
+		"it says otherwise":     {low: prior("low", "2", "1h", 0, "evict"), begin: func(w *world) { namespace(w, "pause") }},
+		"its namespace did say": {low: prior("low", "2", "1h", 0, ""), begin: func(w *world) { namespace(w, "pause"); namespace(w, "evict") }},
+		"memory is short":       {low: memory(prior("low", "2", "1h", 0, "pause"), "600Mi"), high: memory(prior("high", "1", "1m", 1, ""), "600Mi")},
+		"there is enough of memory": {
+			low: memory(prior("low", "2", "1h", 0, "pause"), "400Mi"), high: memory(prior("high", "1", "1m", 1, ""), "600Mi"), paused: true,
+		},
 		"it is told later": {low: prior("low", "2", "1h", 0, ""), paused: true, begin: func(w *world) {
 			j := w.Job("low")
 			j.Annotations = map[string]string{core.PreemptByAnnotation: core.PreemptByPause}

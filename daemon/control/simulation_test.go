@@ -280,7 +280,8 @@ func begun(j *batchv1.Job, pods []*corev1.Pod, begin time.Time) (lines []string)
 			lines = append(lines, fmt.Sprintf("never: a pod of %s %s", j.Name, p.Status.Phase))
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%05d: a pod of %s starts, is paused for %s and %s", at(*p.Status.StartTime), j.Name, core.PausedFor(p), p.Status.Phase))
+		lines = append(lines, fmt.Sprintf("%05d: a pod of %s starts, is paused for %s and %s", at(*p.Status.StartTime), j.Name,
+			core.PausedFor(p), p.Status.Phase))
 	}
 	for _, c := range j.Status.Conditions {
 		lines = append(lines, fmt.Sprintf("%05d: %s is %s=%s %s", at(c.LastTransitionTime), j.Name, c.Type, c.Status, c.Reason))
