@@ -204,7 +204,7 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 		return err
 	}
 	if !result.Changed {
-		return nil
+		return c.endUnpausable(p, key, obj)
 	}
 	owner, err := c.jobs.of(p, obj)
 	if err != nil {

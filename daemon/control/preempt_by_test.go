@@ -257,22 +257,31 @@ func TestPausedPodsEnd(t *testing.T) {
 	}
 }
 
-// A pod that cannot be frozen ends in the usual way: others wait for its CPU.
+// A pod that cannot be frozen ends in the usual way, also if it was to be frozen already: others wait for its CPU.
 func TestAPodThatCannotBePausedIsEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := prioritized(t)
-		defer w.End()
-		w.Runtime.Unfreezable = true
-		w.Create(prior("low", "2", "10m", 0, core.PreemptByPause))
-		time.Sleep(10 * time.Second)
-		before := podOfJob(w, "low").UID
-		w.Create(prior("high", "2", "1m", 10, ""))
-		time.Sleep(40 * time.Second)
-		is(t, w, "high", batch.StateRunning)
-		if p := podOfJob(w, "low"); p != nil && p.UID == before && p.Status.Phase == corev1.PodRunning {
-			t.Errorf("it runs: %+v", p.Status)
-		}
-		time.Sleep(time.Hour)
-		is(t, w, "low", batch.StateComplete)
-	})
+	for name, paused := range map[string]bool{"": false, "its Job is paused": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := prioritized(t)
+				defer w.End()
+				w.Runtime.Unfreezable = true
+				w.Create(prior("low", "2", "10m", 0, core.PreemptByPause))
+				time.Sleep(10 * time.Second)
+				before := podOfJob(w, "low").UID
+				if paused {
+					pause(w, "low", true)
+					time.Sleep(time.Minute)
+				}
+				w.Create(prior("high", "2", "1m", 10, ""))
+				time.Sleep(40 * time.Second)
+				is(t, w, "high", batch.StateRunning)
+				if p := podOfJob(w, "low"); p != nil && p.UID == before && p.Status.Phase == corev1.PodRunning {
+					t.Errorf("it runs: %+v", p.Status)
+				}
+				pause(w, "low", false)
+				time.Sleep(time.Hour)
+				is(t, w, "low", batch.StateComplete)
+			})
+		})
+	}
 }

@@ -59,6 +59,9 @@ func (n *Node) Pausable(uid types.UID, pausable bool) {
 // queueForCPU lets a displaced pod wait for its CPU once it is frozen, or takes it from the queue.
 func (n *Node) queueForCPU(b *bound) {
 	w := n.waiting[b.UID]
+	if w != nil && !w.shape.continues {
+		return // it waited to be bound, and whoever has bound it takes it from the queue
+	}
 	waits := b.displaced != 0 && b.frozen && !b.held && !b.ending
 	if w != nil && (!waits || w.shape.key != cpuOnly(b).key) {
 		n.leaveForCPU(w)
