@@ -139,7 +139,7 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 		f.durations[runName(j)], earlier = d, d
 	}
 	p := forecast.Progress{
-		Started: first.at, Paused: first.pausedFor, Stands: paused != "" || batch.Paused(j.Annotations),
+		Started: first.at, Paused: first.pausedFor, Stands: batch.Paused(j.Annotations) || paused == batch.PausedByUser,
 		Completions: int(ptr.Deref(j.Spec.Completions, 0)), Succeeded: int(j.Status.Succeeded), Runs: earlier.Jobs,
 	}
 	if j.Status.StartTime != nil && p.Succeeded > 0 { // its first pods have ended

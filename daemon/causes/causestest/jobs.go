@@ -281,10 +281,13 @@ func endedPods() map[string]Case {
 		}}
 	})
 	add("is preempted by pause", "preempted, and paused", "goes on by itself as soon as its CPU is free", preempted)
-	add("is preempted in part", "1 of its pods preempted", "A pod of it is paused for others of a higher priority", and(preempted,
+	add("is preempted in part", "1 of its pods preempted, and paused", "A pod of it is paused for others of a higher priority", and(preempted,
 		func(j *batchv1.Job, _ *corev1.Pod, _ *causes.World) {
 			j.Status.Conditions[0].Reason = batch.PodsPreempted
 		}))
+	inPart := all["is preempted in part"]
+	inPart.Alone = false // the pod says it of itself
+	all["is preempted in part"] = inPart
 	told := "SIGUSR1 was sent: activeDeadlineSeconds of its Job ends it"
 	add("runs, and was told of its end", "", told, and(running, func(_ *batchv1.Job, p *corev1.Pod, _ *causes.World) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
