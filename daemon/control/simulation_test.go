@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -179,9 +180,10 @@ func asAnnotated(t *testing.T, j *batchv1.Job) func(simulation.Start) simulation
 }
 
 // What is simulated of many Jobs is what the daemon does: priorities, preemption by eviction and by a pause, concurrency groups, Jobs
-// after others, the fair order, and room that is kept for those that have waited for too long.
+// after others, the fair order, and room that is kept for those that have waited for too long; with half of the seeds windows and start
+// times, too.
 func TestTheSimulationOfManyJobsIsWhatTheDaemonDoes(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(120) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 7))
@@ -218,6 +220,9 @@ func TestTheSimulationOfManyJobsIsWhatTheDaemonDoes(t *testing.T) {
 				var jobs []*batchv1.Job
 				for i := range 4 + r.IntN(20) {
 					j := randomOfMany(r, i, jobs)
+					if seed >= 60 {
+						randomTimes(r, i, j)
+					}
 					w.Create(j)
 					jobs = append(jobs, j)
 					time.Sleep(time.Duration(1+r.IntN(20)) * time.Second)
@@ -284,6 +289,9 @@ func begun(j *batchv1.Job, pods []*corev1.Pod, begin time.Time) (lines []string)
 			core.PausedFor(p), p.Status.Phase))
 	}
 	for _, c := range j.Status.Conditions {
+		if c.Type == batch.JobWindowClosed && batch.End(&j.Status) == nil {
+			continue // the window of one that waits for ever opens and closes as long as anybody looks
+		}
 		lines = append(lines, fmt.Sprintf("%05d: %s is %s=%s %s", at(c.LastTransitionTime), j.Name, c.Type, c.Status, c.Reason))
 	}
 	return append(lines, fmt.Sprintf("%s: active %d succeeded %d failed %d", j.Name, j.Status.Active, j.Status.Succeeded, j.Status.Failed))
@@ -316,4 +324,18 @@ func randomOfMany(r *rand.Rand, i int, before []*batchv1.Job) *batchv1.Job {
 		j.Spec.Suspend = ptr.To(true)
 	}
 	return j
+}
+
+// randomTimes gives a Job a start time or a window. No two begin or end at the same moment.
+func randomTimes(r *rand.Rand, i int, j *batchv1.Job) {
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	if r.IntN(4) == 0 {
+		j.Annotations[batch.StartAtAnnotation] = today.Add(time.Duration(30+r.IntN(8))*time.Minute/4 + time.Duration(i)*time.Second/2).Format(time.RFC3339Nano)
+		j.Spec.Suspend = ptr.To(true)
+	}
+	if r.IntN(3) == 0 {
+		first, lasts := r.IntN(3)*24+i, 1+r.IntN(2)
+		maps.Copy(j.Annotations, inWindow(fmt.Sprintf("00:%02d-00:%02d, 02:%02d-24:00", first%58, first%58+lasts, i),
+			[]string{core.WindowFinish, core.WindowPause, core.WindowStop}[r.IntN(3)]))
+	}
 }

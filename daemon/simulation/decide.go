@@ -71,6 +71,7 @@ func (s *simulation) enliven(p *simulated) {
 
 // act carries an action out, at once.
 func (s *played) act(p *simulated, a pod.Action) {
+	s.moved = s.now
 	switch a.Kind {
 	case pod.Launch:
 		s.start(p, a.Container, a.Attempt)

@@ -139,8 +139,8 @@ func Run(c Config) (*Result, error) {
 		if s.over() {
 			break
 		}
-		next := s.next()
-		if next.IsZero() {
+		next, others := s.next()
+		if next.IsZero() || !others && s.repeats(next) {
 			if n := len(s.result.Timeline); n > 0 { // what was due since then has changed nothing
 				s.now = s.Begin.Add(s.result.Timeline[n-1].At)
 			}
@@ -155,6 +155,7 @@ func Run(c Config) (*Result, error) {
 type simulation struct {
 	Config
 	now        time.Time
+	moved      time.Time // when something has happened last that was not a window
 	node       *node.Node
 	jobs       []*played    // in the order in which they begin
 	live       []*simulated // the pods for which something is left to be done
@@ -221,7 +222,7 @@ func newSimulation(c Config) (*simulation, error) {
 		c.MaxCreated = 100_000
 	}
 	s := &simulation{
-		Config: c, now: c.Begin, node: node.New(c.MaxPods, c.Allocatable), byUID: map[types.UID]*simulated{}, namespaces: map[string]map[string]string{},
+		Config: c, now: c.Begin, moved: c.Begin, node: node.New(c.MaxPods, c.Allocatable), byUID: map[types.UID]*simulated{}, namespaces: map[string]map[string]string{},
 	}
 	s.node.StarvationAfter, s.node.Fair = c.StarvationAfter, c.Fair
 	for _, ns := range c.Namespaces {
@@ -302,13 +303,18 @@ func (s *simulation) settle() error {
 
 func (s *simulation) due(t time.Time) bool { return !t.IsZero() && !t.After(s.now) }
 
-// next returns when something is due; zero for never.
-func (s *simulation) next() (next time.Time) {
+// next returns when something is due, zero for never, and whether anything is that is not the next decision about a Job.
+func (s *simulation) next() (next time.Time, others bool) {
 	note := func(t time.Time) {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
 	}
+	for _, j := range s.jobs {
+		note(j.wake)
+	}
+	ofJobs := next
+	next = time.Time{}
 	for _, j := range s.jobs {
 		if !j.begun {
 			note(j.begin)
@@ -316,7 +322,6 @@ func (s *simulation) next() (next time.Time) {
 		if j.startAt.After(s.now) {
 			note(j.startAt)
 		}
-		note(j.wake)
 	}
 	note(s.node.Wake())
 	for _, p := range s.live {
@@ -325,7 +330,19 @@ func (s *simulation) next() (next time.Time) {
 			note(r.due)
 		}
 	}
-	return next
+	others = !next.IsZero()
+	note(ofJobs)
+	return next, others
+}
+
+// repeats reports whether nothing but windows that open and close has happened for so long that nothing else will: they are the same in
+// each week, and any deadline has come by then.
+func (s *simulation) repeats(next time.Time) bool {
+	longest := 15 * 24 * time.Hour
+	for _, j := range s.jobs {
+		longest = max(longest, 15*24*time.Hour+podspec.Seconds(ptr.Deref(j.job.Spec.ActiveDeadlineSeconds, 0)))
+	}
+	return next.Sub(s.moved) > longest
 }
 
 // over reports whether the Jobs have ended and nothing is left to be done for their pods.
@@ -402,6 +419,9 @@ func (s *played) tell(what string, p *simulated, format string, args ...any) {
 		}
 	}
 	s.result.Timeline = append(s.result.Timeline, e)
+	if what != "Condition" { // those of a window come again and again, and the last ones of the Job once
+		s.moved = s.now
+	}
 }
 
 // tellWaits tells which pods have no room.
