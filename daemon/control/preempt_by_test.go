@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -281,6 +282,44 @@ func TestAPodThatCannotBePausedIsEnded(t *testing.T) {
 				pause(w, "low", false)
 				time.Sleep(time.Hour)
 				is(t, w, "low", batch.StateComplete)
+			})
+		})
+	}
+}
+
+// A window that pauses a Job does so also of what is paused for others already, and lets go on only what has its CPU.
+func TestAWindowThatPausesWhatIsPreempted(t *testing.T) {
+	for lasts, want := range map[string]struct{ opens, later string }{
+		"2h":  {batch.StateRunning, batch.StateComplete},    // the others are done before the window opens again
+		"24h": {batch.StatePreempted, batch.StateRunning},   // they are done twenty minutes after that, within it
+		"25h": {batch.StatePreempted, batch.StatePreempted}, // they are done when it is closed again
+	} {
+		t.Run(lasts, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := prioritized(t)
+				defer w.End()
+				begin := today(t)
+				low := prior("low", "3", "30m", 0, core.PreemptByPause)
+				maps.Copy(low.Annotations, inWindow("01:00-02:00", core.WindowPause))
+				w.Create(low)
+				w.at(begin, 0, "01:10")
+				is(t, w, "low", batch.StateRunning)
+				w.at(begin, 0, "01:20")
+				w.Create(prior("high", "3", lasts, 10, ""))
+				w.at(begin, 0, "01:30")
+				is(t, w, "low", batch.StatePreempted)
+				w.at(begin, 0, "02:10")
+				is(t, w, "low", batch.StatePaused)
+				w.Stop()
+				w.Start()
+				synctest.Wait()
+				is(t, w, "low", batch.StatePaused)
+				w.at(begin, 1, "00:59")
+				is(t, w, "low", batch.StatePaused)
+				w.at(begin, 1, "01:05")
+				is(t, w, "low", want.opens)
+				w.at(begin, 1, "01:25")
+				is(t, w, "low", want.later)
 			})
 		})
 	}
