@@ -63,6 +63,10 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		core.ConcurrencyPolicyAnnotation,
 		`what happens to the Job if the group has no place: it waits ("Queue"), ends the oldest one ("Replace"), or fails ("Forbid").`,
 	},
+	{
+		core.PreemptByAnnotation,
+		`what becomes of its pods when those of a higher priority displace them: they end ("evict", the default), or are frozen ("pause") until their CPU is free again.`,
+	},
 	{batch.ResumedAnnotation, `when a Job that waited for others, or for a time, was resumed; from then on it is held back no more. Read-only.`},
 	{batch.AttemptsAnnotation, `the attempts before the current one, which jobctl retry records. Read-only.`},
 	{
@@ -145,6 +149,7 @@ func documented() map[string][]annotation {
 			{core.ConcurrencyGroupAnnotation, `the group of its Jobs that name none; that of the namespace's name, if there is only a limit.`},
 			{core.ConcurrencyLimitAnnotation, `how many of those run at a time ("1").`},
 			{core.ConcurrencyPolicyAnnotation, `what happens to one for which there is no place: Queue, Replace or Forbid, as for a Job.`},
+			{core.PreemptByAnnotation, `whether pods of those of its Jobs that do not say so are ended ("evict") or frozen ("pause") for others of a higher priority.`},
 		}...),
 	}
 }

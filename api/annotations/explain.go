@@ -44,6 +44,7 @@ var examples = map[string]string{
 	batch.ManifestHashAnnotation:                "v1-5f3c...",
 	batch.PausedAnnotation:                      "2026-01-31T22:00:00Z",
 	batch.PausedForAnnotation:                   "10m0s",
+	core.PreemptByAnnotation:                    "pause",
 	core.ShareAnnotation:                        "2",
 	core.SignalAnnotation:                       "USR1@120s",
 	core.KeepFilesAnnotation:                    "1h",

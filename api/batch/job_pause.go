@@ -20,9 +20,16 @@ const (
 	// PausedForAnnotation is for how long a Job was paused since it started (JobStatus.StartTime), without the pause that
 	// JobPaused tells of. jobd writes it: what clients send is ignored, as for the status.
 	PausedForAnnotation = "jobd.dev/paused-for"
-	// JobPaused is the condition of a Job that is paused. Its transition is when jobd has paused it, from which on the deadline
-	// stands still.
+	// JobPaused is the condition of a Job of which something is paused. Its transition is when jobd has paused it, from which on the
+	// deadline stands still. Its reason says who has: PausedByUser, or else pods of a higher priority (core.PreemptByAnnotation).
 	JobPaused batchv1.JobConditionType = "jobd.dev/Paused"
+)
+
+// Reasons of JobPaused while it is True.
+const (
+	PausedByUser  = "JobPaused"     // PausedAnnotation, or its window: all of it is paused, and it gets no pods
+	Preempted     = "Preempted"     // all of its pods are displaced (core.PodDisplaced)
+	PodsPreempted = "PodsPreempted" // some of them are
 )
 
 // Paused reports whether the annotations of a Job ask for a pause.
@@ -31,7 +38,15 @@ func Paused(annotations map[string]string) bool {
 	return ok
 }
 
-// PausedSince returns when jobd has paused a Job; false if it is not paused.
+// PausedBy returns the reason for which a Job is paused; empty if it is not.
+func PausedBy(s *batchv1.JobStatus) string {
+	if c := conditions.Find(s.Conditions, JobPaused); c != nil && c.Status == "True" {
+		return c.Reason
+	}
+	return ""
+}
+
+// PausedSince returns since when the deadline of a Job stands still, since it or some of its pods are paused; false if it does not.
 func PausedSince(s *batchv1.JobStatus) (time.Time, bool) {
 	c := conditions.Find(s.Conditions, JobPaused)
 	if c == nil || c.Status != "True" {

@@ -13,6 +13,7 @@ const (
 	StateRunning     = "Running"    // at least one pod is ready
 	StateSuspended   = "Suspended"  // spec.suspend
 	StatePaused      = "Paused"     // PausedAnnotation, or the end of its window: its pods are frozen, or about to be
+	StatePreempted   = "Preempted"  // all of its pods are paused for others of a higher priority
 	StateCompleting  = "Completing" // it is decided that it has succeeded, and its last pods are ending
 	StateFailing     = "Failing"    // it is decided that it has failed, and its last pods are ending
 	StateComplete    = "Complete"
@@ -41,6 +42,8 @@ func State(j *batchv1.Job) string {
 		return StateSuspended
 	case Paused(j.Annotations), PausedByWindow(j):
 		return StatePaused
+	case PausedBy(&j.Status) == Preempted:
+		return StatePreempted
 	case ptr.Deref(j.Status.Ready, 0) > 0:
 		return StateRunning
 	}

@@ -14,6 +14,16 @@ func TestState(t *testing.T) {
 		"a pod runs":                 {`{status: {active: 2, ready: 1}}`, StateRunning},
 		"it is paused":               {`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z"}}, status: {active: 1, ready: 1}}`, StatePaused},
 		"it is suspended and paused": {`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z"}}, spec: {suspend: true}}`, StateSuspended},
+		"all its pods are preempted": {
+			`{status: {active: 1, ready: 1, conditions: [{type: jobd.dev/Paused, status: 'True', reason: Preempted}]}}`, StatePreempted,
+		},
+		"some of its pods are preempted": {
+			`{status: {active: 2, ready: 2, conditions: [{type: jobd.dev/Paused, status: 'True', reason: PodsPreempted}]}}`, StateRunning,
+		},
+		"it is preempted, and paused by somebody": {
+			`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z"}}, status: {active: 1,
+				conditions: [{type: jobd.dev/Paused, status: 'True', reason: Preempted}]}}`, StatePaused,
+		},
 		"it is suspended":            {`{spec: {suspend: true}, status: {active: 1, ready: 1}}`, StateSuspended},
 		"it was resumed just now":    {`{spec: {suspend: false}, status: {conditions: [{type: Suspended, status: 'True'}]}}`, StateWaiting},
 		"it fails":                   {`{status: {ready: 1, conditions: [{type: FailureTarget, status: 'True'}]}}`, StateFailing},

@@ -61,6 +61,8 @@ func jobState(job *batchv1.Job, now time.Time) string {
 		return "FailureTarget"
 	case is(batchv1.JobSuccessCriteriaMet):
 		return "SuccessCriteriaMet"
+	case State(job) == StatePreempted:
+		return StatePreempted
 	}
 	return "Running"
 }

@@ -43,7 +43,7 @@ func windowShown(j *batchv1.Job, now time.Time) string {
 	if closed == nil || ptr.Deref(j.Spec.Suspend, false) {
 		return ""
 	}
-	if _, paused := PausedSince(&j.Status); ptr.Deref(j.Status.Ready, 0) > 0 && !paused {
+	if ptr.Deref(j.Status.Ready, 0) > 0 && PausedBy(&j.Status) != PausedByUser {
 		return ""
 	}
 	return "Window:" + clock(opens, now)
@@ -51,7 +51,6 @@ func windowShown(j *batchv1.Job, now time.Time) string {
 
 // PausedByWindow reports whether a Job is paused until its window opens.
 func PausedByWindow(j *batchv1.Job) bool {
-	_, paused := PausedSince(&j.Status)
 	closed, _ := WindowClosed(&j.Status)
-	return paused && closed != nil
+	return closed != nil && PausedBy(&j.Status) == PausedByUser
 }

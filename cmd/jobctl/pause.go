@@ -44,7 +44,7 @@ func newContinueCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *
 	return pauseCommand(f, streams, false, &cobra.Command{
 		Use:   "continue jobs/NAME... | (-l SELECTOR | --all)",
 		Short: "Let paused Jobs go on",
-		Long: `Let Jobs go on that were paused. Their containers go on at once, where they were stopped, even if others use the CPU that they request: no other pod starts before there is room for all again.
+		Long: `Let Jobs go on that were paused. Their containers go on at once, where they were stopped, even if others use the CPU that they request: no other pod starts before there is room for all again. Pods that are paused for others of a higher priority (` + core.PreemptByAnnotation + `) go on by themselves, as soon as their CPU is free, and not before.
 
 It removes the annotation ` + batch.PausedAnnotation + ` of the Job, so it takes the right to update the Job.`,
 		Example: `  # Let a Job go on
@@ -117,7 +117,11 @@ func pauseOne(ctx context.Context, client kubernetes.Interface, streams generici
 			name, opens.Format(time.RFC3339), j.Name, core.WindowAnnotation)
 		return nil
 	}
-	if batch.Paused(j.Annotations) == pause {
+	switch {
+	case !pause && !batch.Paused(j.Annotations) && batch.PausedBy(&j.Status) != "":
+		fmt.Fprintln(streams.Out, name, "is not paused by anybody: its pods go on when their CPU is free")
+		return nil
+	case batch.Paused(j.Annotations) == pause:
 		fmt.Fprintln(streams.Out, name, map[bool]string{true: "is paused already", false: "is not paused"}[pause])
 		return nil
 	}

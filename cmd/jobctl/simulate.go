@@ -8,14 +8,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -23,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
@@ -42,6 +48,9 @@ type simulate struct {
 	maxPods            int
 	base, limit        time.Duration
 	starvation         time.Duration
+	order              string
+	halfLife           time.Duration
+	created            []string
 }
 
 // newSimulateCommand makes the command that plays a Job in virtual time.
@@ -53,7 +62,9 @@ func newSimulateCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *
 		Short:                 "Play a Job in virtual time, to see what its rules do",
 		Long: `Play a Job in virtual time, to see what its rules do: which pods are created when, what each counts as, and how the Job ends. It makes the daemon's own decisions, but needs no daemon and starts nothing. Containers are made up: --pod says how they end, and all others succeed after a second. A container that is stopped ends at once.
 
-The part of --pod before the colon selects container starts: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), start=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, chance=0.1; nothing or * selects all. The part after it says how they end: exit=CODE and after=DURATION, or after=2s-10s for a random time in between; oom to be killed for lack of memory, or needs=100Mi for that only where the limit is lower. The first --pod that matches applies.
+The part of --pod before the colon selects container starts: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), start=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, job=NAME, chance=0.1; nothing or * selects all. The part after it says how they end: exit=CODE and after=DURATION, or after=2s-10s for a random time in between; oom to be killed for lack of memory, or needs=100Mi for that only where the limit is lower. The first --pod that matches applies.
+
+Several Jobs of a file are played beside each other on one machine, with what its PriorityClasses and Namespaces say: who starts first and who is preempted, or paused for others; which Jobs wait for others, or for a place in their concurrency group. All are created at once, unless --create says when.
 
 --from takes the durations and exit codes of a real Job's pods, and the Job itself unless -f names another.`,
 		Example: `  # What does backoffLimit do if every pod fails?
@@ -71,6 +82,9 @@ The part of --pod before the colon selects container starts: index=3 or index=0-
   # What would other rules have done with last night's Job?
   jobctl simulate --from jobs/nightly -f changed.yaml
 
+  # Who goes first, if the second Job comes after a minute?
+  jobctl simulate -f jobs.yaml --allocatable cpu=4 --create urgent=1m --pod 'job=urgent: after=10m' --pod '*: after=1h'
+
   # For programs
   jobctl simulate -f job.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -79,7 +93,7 @@ The part of --pod before the colon selects container starts: index=3 or index=0-
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&s.file, "filename", "f", "", "File with the Job, or with a CronJob, of which one run is simulated; - reads the standard input")
+	flags.StringVarP(&s.file, "filename", "f", "", "File with Jobs, and CronJobs, of which one run each is simulated; - reads the standard input")
 	flags.StringVar(&s.from, "from", "", "Take durations and exit codes from this Job: jobs/NAME")
 	flags.StringArrayVar(&s.pods, "pod", nil, "How certain containers end, for example 'index=3 start=1: exit=1 after=2s'")
 	flags.Uint64Var(&s.seed, "seed", 1, "Seed for random choices; the same seed produces the same result")
@@ -88,6 +102,9 @@ The part of --pod before the colon selects container starts: index=3 or index=0-
 	flags.DurationVar(&s.base, "pod-backoff-base", 10*time.Second, "Back-off after the first failure, as in jobd serve")
 	flags.DurationVar(&s.limit, "pod-backoff-cap", 6*time.Minute, "Longest back-off, as in jobd serve")
 	flags.DurationVar(&s.starvation, "starvation-after", 10*time.Minute, "How long a pod waits before room is kept for it, as in jobd serve")
+	flags.StringVar(&s.order, "queue-order", "age", "What orders pods of the same priority: age or fair, as in jobd serve")
+	flags.DurationVar(&s.halfLife, "fair-share-half-life", 24*time.Hour, "With --queue-order fair: after how long use counts for half, as in jobd serve")
+	flags.StringArrayVar(&s.created, "create", nil, "When a Job of several is created: NAME=DURATION from the start")
 	flags.StringVarP(&s.output, "output", "o", "", "Output format. One of: (json)")
 	cmdutil.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 	cmdutil.CheckErr(cmd.RegisterFlagCompletionFunc("pod", s.completePod))
@@ -114,6 +131,14 @@ func (s *simulate) run(ctx context.Context) error {
 	if s.maxPods < 0 {
 		return fmt.Errorf("--max-pods must not be negative, and is %d", s.maxPods)
 	}
+	switch {
+	case s.order != "age" && s.order != "fair":
+		return fmt.Errorf("unknown --queue-order %q: one of age, fair", s.order)
+	case s.halfLife < time.Minute:
+		return errors.New("--fair-share-half-life must not be shorter than a minute")
+	case s.order == "fair":
+		c.Fair = &node.Fair{HalfLife: s.halfLife}
+	}
 	var err error
 	if c.Allocatable, err = amounts(s.allocatable); err != nil {
 		return fmt.Errorf("--allocatable: %w", err)
@@ -136,17 +161,21 @@ func (s *simulate) run(ctx context.Context) error {
 	}
 	var runs []cronRun
 	if s.file != "" {
-		var of *batchv1.CronJob
-		if c.Job, of, err = s.read(); err != nil {
+		read, err := s.read()
+		if err != nil {
 			return err
 		}
-		if of != nil {
+		if s.from != "" && len(read.jobs) > 1 {
+			return fmt.Errorf("%s has several Jobs, and --from is about one", s.file)
+		}
+		c.Job, c.More, c.Namespaces, c.PriorityClasses = read.jobs[0], read.jobs[1:], read.namespaces, read.classes
+		if of := read.cronJob; of != nil && len(c.More) == 0 {
 			if runs, err = nextRuns(of, c.Begin); err != nil {
 				return err
 			}
 		}
 	}
-	if c.Job, err = prepared(c.Job, c.Begin); err != nil {
+	if err := s.prepareAll(&c); err != nil {
 		return err
 	}
 	c.Behave = simulation.Rules(rules, s.seed, other)
@@ -175,7 +204,7 @@ func (s *simulate) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if base > 0 || limit > 0 {
+	if (base > 0 || limit > 0) && len(c.More) == 0 {
 		fmt.Fprintf(s.streams.Out, "The back-off is the Job's own: %s=%q %s=%q\n\n", batch.BackoffBaseAnnotation,
 			c.Job.Annotations[batch.BackoffBaseAnnotation], batch.BackoffCapAnnotation, c.Job.Annotations[batch.BackoffCapAnnotation])
 	}
@@ -276,70 +305,122 @@ func startsLater(by time.Duration) string {
 	return fmt.Sprintf("%v later (%s)", by, batch.JitterAnnotation)
 }
 
-// read reads the only Job or CronJob of the file, which is returned too if it is one.
-func (s *simulate) read() (*batchv1.Job, *batchv1.CronJob, error) {
+// manifests is what a file says of what is simulated.
+type manifests struct {
+	jobs       []*batchv1.Job
+	cronJob    *batchv1.CronJob // the last one, of which one of the Jobs is
+	namespaces []*corev1.Namespace
+	classes    []*schedulingv1.PriorityClass
+}
+
+// read reads the Jobs and CronJobs of the file, of which there is at least one, and what they refer to.
+func (s *simulate) read() (*manifests, error) {
 	in := s.streams.In
 	if s.file != "-" {
 		f, err := os.Open(s.file)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		defer f.Close()
 		in = f
 	}
-	var found *batchv1.Job
-	var of *batchv1.CronJob
+	m := &manifests{}
 	for documents := utilyaml.NewYAMLReader(bufio.NewReader(in)); ; {
 		text, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err == nil {
+			err = m.read(text)
+		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", s.file, err)
-		}
-		j, cj, err := readJob(text)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", s.file, err)
-		}
-		if j != nil && found != nil {
-			return nil, nil, fmt.Errorf("%s has several Jobs, and only one can be simulated at a time", s.file)
-		}
-		if j != nil {
-			found, of = j, cj
+			return nil, fmt.Errorf("%s: %w", s.file, err)
 		}
 	}
-	if found == nil {
-		return nil, nil, fmt.Errorf("%s has neither a Job nor a CronJob of batch/v1", s.file)
+	if len(m.jobs) == 0 {
+		return nil, fmt.Errorf("%s has neither a Job nor a CronJob of batch/v1", s.file)
 	}
-	return found, of, nil
+	return m, nil
 }
 
-// readJob returns the Job in a document, or the one that a CronJob would start, with that CronJob; nil if it holds another kind.
-func readJob(text []byte) (*batchv1.Job, *batchv1.CronJob, error) {
+// read reads a document: a Job, the one that a CronJob would start, or what says something of Jobs. Other kinds do not matter.
+func (m *manifests) read(text []byte) error {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(text, &kind); err != nil {
-		return nil, nil, err
+		return err
 	}
-	if kind.APIVersion != batchv1.SchemeGroupVersion.String() {
-		return nil, nil, nil
-	}
-	if kind.Kind != "Job" && kind.Kind != "CronJob" {
-		return nil, nil, nil
+	if !slices.Contains([]schema.GroupVersionKind{
+		batchv1.SchemeGroupVersion.WithKind("Job"), batchv1.SchemeGroupVersion.WithKind("CronJob"),
+		corev1.SchemeGroupVersion.WithKind("Namespace"), schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"),
+	}, kind.GroupVersionKind()) {
+		return nil
 	}
 	strict := kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
 		kjson.SerializerOptions{Yaml: true, Strict: true})
 	obj, _, err := strict.Decode(text, nil, nil)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	cj, ok := obj.(*batchv1.CronJob)
-	if !ok {
-		return obj.(*batchv1.Job), nil, nil
+	switch o := obj.(type) {
+	case *corev1.Namespace:
+		m.namespaces = append(m.namespaces, o)
+		path := field.NewPath("metadata", "annotations")
+		errs := append(core.ValidateConcurrency(o.Annotations, path, true), core.ValidatePreemptBy(o.Annotations, path)...)
+		if _, err := core.Share(o.Annotations); err != nil {
+			errs = append(errs, field.Invalid(path.Key(core.ShareAnnotation), o.Annotations[core.ShareAnnotation], err.Error()))
+		}
+		if len(errs) > 0 {
+			return fmt.Errorf("namespace %s is invalid: %w", o.Name, errs.ToAggregate())
+		}
+	case *schedulingv1.PriorityClass:
+		m.classes = append(m.classes, o)
+	case *batchv1.Job:
+		m.jobs = append(m.jobs, o)
+	case *batchv1.CronJob:
+		template := &o.Spec.JobTemplate
+		m.cronJob = o
+		m.jobs = append(m.jobs, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+			Name: o.Name, Namespace: o.Namespace, Labels: template.Labels, Annotations: template.Annotations,
+		}, Spec: template.Spec})
 	}
-	template := &cj.Spec.JobTemplate
-	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
-		Name: cj.Name, Namespace: cj.Namespace, Labels: template.Labels, Annotations: template.Annotations,
-	}, Spec: template.Spec}, cj, nil
+	return nil
+}
+
+// prepareAll makes the Jobs such as the server would store them, each at the time at which it is created.
+func (s *simulate) prepareAll(c *simulation.Config) error {
+	all := append([]*batchv1.Job{c.Job}, c.More...)
+	at := map[string]time.Duration{}
+	for _, text := range s.created {
+		name, value, _ := strings.Cut(text, "=")
+		after, err := time.ParseDuration(value)
+		switch {
+		case err != nil || after < 0:
+			return fmt.Errorf("--create %s: must be the name of a Job and a duration, such as urgent=1m", text)
+		case !slices.ContainsFunc(all, func(j *batchv1.Job) bool { return j.Name == name }):
+			return fmt.Errorf("--create %s: there is no Job %s", text, name)
+		case name == c.Job.Name && after > 0:
+			return fmt.Errorf("--create %s: the first Job begins the simulation", text)
+		}
+		at[name] = after
+	}
+	seen := map[string]bool{}
+	for i, j := range all {
+		j, err := prepared(j, c.Begin.Add(at[j.Name]))
+		if err != nil {
+			return err
+		}
+		if seen[j.Name] {
+			return fmt.Errorf("there are two Jobs %s: each needs a name of its own", j.Name)
+		}
+		seen[j.Name] = true
+		if i == 0 {
+			c.Job = j
+			continue
+		}
+		j.UID = types.UID(fmt.Sprintf("simulated-%d", i))
+		c.More[i-1] = j
+	}
+	return nil
 }
 
 // prepared returns a Job as the server would store it when it is created.

@@ -28,21 +28,27 @@ func (s *simulate) completePod(_ *cobra.Command, _ []string, typed string) ([]st
 	case strings.Contains(before, ":"):
 		words = []string{"exit=", "after=", "oom", "needs="}
 	case !valued:
-		words = []string{"*:", "index=", "pod=", "start=", "restart=", "container=", "chance="}
+		words = []string{"*:", "index=", "pod=", "start=", "restart=", "container=", "job=", "chance="}
 	case s.file == "" || s.file == "-":
-	case name == "index" || name == "container":
-		j, _, err := s.read()
+	case name == "index" || name == "container" || name == "job":
+		read, err := s.read()
 		if err != nil {
 			return nil, noSpace
 		}
-		if name == "index" {
+		j := read.jobs[0]
+		switch name {
+		case "job":
+			for _, j := range read.jobs {
+				words = append(words, "job="+j.Name)
+			}
+		case "index":
 			for i := range min(offeredIndexes, int(ptr.Deref(j.Spec.Completions, 0))) {
 				words = append(words, "index="+strconv.Itoa(i))
 			}
-			break
-		}
-		for _, c := range slices.Concat(j.Spec.Template.Spec.InitContainers, j.Spec.Template.Spec.Containers) {
-			words = append(words, "container="+c.Name)
+		case "container":
+			for _, c := range slices.Concat(j.Spec.Template.Spec.InitContainers, j.Spec.Template.Spec.Containers) {
+				words = append(words, "container="+c.Name)
+			}
 		}
 	}
 	var offered []string

@@ -57,12 +57,60 @@ func TestSimulateWithoutADaemon(t *testing.T) {
 		{strings.Replace(simulatedJob, "parallelism", "paralelism", 1), `unknown field "spec.paralelism"`, nil},
 		{strings.Replace(simulatedJob, "completions: 4", "completions: -4", 1), "spec.completions: Invalid value: -4", nil},
 		{"kind: ConfigMap\napiVersion: v1\n", "neither a Job nor a CronJob", nil},
-		{simulatedJob + "---" + simulatedJob, "several Jobs", nil},
+		{simulatedJob + "---" + simulatedJob, "two Jobs j", nil},
+		{simulatedJob, "no Job k", []string{"--create", "k=1m"}},
+		{simulatedJob, "such as urgent=1m", []string{"--create", "j"}},
+		{simulatedJob, "the first Job begins", []string{"--create", "j=1m"}},
+		{simulatedJob, "one of age, fair", []string{"--queue-order", "size"}},
+		{"apiVersion: v1\nkind: Namespace\nmetadata: {name: team, annotations: {jobd.dev/preempt-by: freeze}}\n", `supported values: "evict", "pause"`, nil},
 		{simulatedJob, "--pod: ", []string{"--pod", "exit=1"}},
 		{simulatedJob, "not an amount", []string{"--allocatable", "cpu"}},
 	} {
 		if out, code := jobctl(c.in, c.args...); code != 1 || !strings.Contains(out, c.want) {
 			t.Errorf("want %q (%d):\n%s", c.want, code, out)
+		}
+	}
+}
+
+// Several Jobs are played on one machine, with their priorities, and what their namespaces say.
+func TestSimulateSeveralJobs(t *testing.T) {
+	const manifest = `
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 10
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: default, annotations: {jobd.dev/preempt-by: pause}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: long}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: urgent}
+spec: {template: {spec: {priorityClassName: high, restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: last, annotations: {jobd.dev/after: urgent}}
+spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}}}
+`
+	cmd := exec.Command(os.Args[0], "simulate", "-f", "-", "--allocatable", "cpu=2", "--create", "urgent=1m", "--pod", "job=long: after=10m",
+		"--pod", "job=urgent: after=5m")
+	cmd.Env = append(os.Environ(), "JOBCTL_TEST_RUN=1", "HOME="+t.TempDir(), "JOBD_SOCKET=/nonexistent")
+	out, code := run(t, cmd, manifest)
+	for _, words := range []string{
+		"      1m0s  pods/long-00001 is paused for a pod of a higher priority (jobd.dev/preempt-by)", "      1m0s  pods/urgent-00001 started",
+		"      6m0s  jobs/last begins, since it waited for urgent to complete", "      6m0s  pods/long-00001 goes on: its CPU is free again",
+		"     15m0s  pods/last-00001 started", "     15m0s  jobs/long is Complete: CompletionsReached",
+		"The Job long is Complete after 15m0s", "The Job urgent is Complete after 5m0s", "The Job last is Complete after 15m1s",
+	} {
+		if code != 0 || !strings.Contains(out, words) {
+			t.Errorf("%q is not in the output (%d):\n%s", words, code, out)
 		}
 	}
 }

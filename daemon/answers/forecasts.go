@@ -105,9 +105,15 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 		return out, nil
 	}
 	first, runs := f.running[j.UID]
-	_, paused := batch.PausedSince(&j.Status)
-	if _, opens := batch.WindowClosed(&j.Status); !opens.IsZero() && (paused || !runs) {
+	paused := batch.PausedBy(&j.Status)
+	if _, opens := batch.WindowClosed(&j.Status); !opens.IsZero() && (paused == batch.PausedByUser || !runs) {
 		out.Starts = &wire.Expected{At: metav1.NewTime(opens), Basis: wire.Window}
+		return out, nil
+	}
+	if paused == batch.Preempted { // until it goes on nobody knows when it ends
+		if at, ok := f.starts[j.UID]; ok {
+			out.Starts = &at
+		}
 		return out, nil
 	}
 	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && !runs {
@@ -133,7 +139,7 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 		f.durations[runName(j)], earlier = d, d
 	}
 	p := forecast.Progress{
-		Started: first.at, Paused: first.pausedFor, Stands: batch.Paused(j.Annotations),
+		Started: first.at, Paused: first.pausedFor, Stands: batch.Paused(j.Annotations) || paused == batch.PausedByUser,
 		Completions: int(ptr.Deref(j.Spec.Completions, 0)), Succeeded: int(j.Status.Succeeded), Runs: earlier.Jobs,
 	}
 	if j.Status.StartTime != nil && p.Succeeded > 0 { // its first pods have ended

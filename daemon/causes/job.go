@@ -47,6 +47,8 @@ func (v *jobView) state(reason string) (state, message string) {
 		message = "is suspended."
 	case batch.StatePaused:
 		message = "is paused: " + v.progress()
+	case batch.StatePreempted:
+		message = "is preempted: " + v.progress()
 	case batch.StateRunning:
 		message = "runs: " + v.progress()
 	default:

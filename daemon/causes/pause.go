@@ -25,21 +25,10 @@ func jobPaused(v *jobView) []why.Cause {
 		Message: fmt.Sprintf("It is paused (%s), so the containers of its pods are frozen, and it gets no new pods.", batch.PausedAnnotation),
 		Help:    []string{v.goOn()},
 	}
-	since, paused := batch.PausedSince(&v.job.Status)
-	if paused {
-		c.Since = at(since)
-	}
 	if v.job.Status.StartTime == nil {
 		c.Message = fmt.Sprintf("It was paused (%s) before it began, so it gets no pods, and has no place in a concurrency group.", batch.PausedAnnotation)
 	}
-	if v.job.Spec.ActiveDeadlineSeconds != nil && v.job.Status.StartTime != nil {
-		left := podspec.Seconds(*v.job.Spec.ActiveDeadlineSeconds) + batch.PausedFor(v.job.Annotations) - since.Sub(v.job.Status.StartTime.Time)
-		if paused {
-			c.Details["left"] = left.String()
-			c.Message += fmt.Sprintf(" Its activeDeadlineSeconds stand still: %s of %s are left.",
-				left.Round(time.Second), seconds(v.job.Spec.ActiveDeadlineSeconds))
-		}
-	}
+	v.standsStill(&c)
 	frozen, all := 0, 0
 	for _, p := range v.pods {
 		if p.Status.Phase == "Running" {
@@ -54,6 +43,21 @@ func jobPaused(v *jobView) []why.Cause {
 		c.Message += fmt.Sprintf(" So far %d of %s are frozen; the events of the others say why, if it lasts.", frozen, pods(all))
 	}
 	return []why.Cause{c}
+}
+
+// standsStill says since when a Job is paused, and how much of its deadline is left.
+func (v *jobView) standsStill(c *why.Cause) {
+	since, paused := batch.PausedSince(&v.job.Status)
+	if !paused {
+		return
+	}
+	c.Since = at(since)
+	if v.job.Spec.ActiveDeadlineSeconds != nil && v.job.Status.StartTime != nil {
+		left := podspec.Seconds(*v.job.Spec.ActiveDeadlineSeconds) + batch.PausedFor(v.job.Annotations) - since.Sub(v.job.Status.StartTime.Time)
+		c.Details["left"] = left.String()
+		c.Message += fmt.Sprintf(" Its activeDeadlineSeconds stand still: %s of %s are left.",
+			left.Round(time.Second), seconds(v.job.Spec.ActiveDeadlineSeconds))
+	}
 }
 
 // podPaused is the pause of the Job of a pod.

@@ -193,7 +193,7 @@ func (v *podView) room(r *node.Room) why.Cause {
 		strings.Join(lacks, "; "), r.Place, r.Waiting, r.Priority)
 	c.Message += fairly(r.Fair)
 	if r.Nominated {
-		c.Message += " Pods of a lower priority are being ended for it."
+		c.Message += " Pods of a lower priority are being ended or paused for it."
 	}
 	if r.Kept != nil && r.Kept.Own {
 		c.Details["kept"] = "true"

@@ -21,7 +21,7 @@ func jobWindow(v *jobView) []why.Cause {
 	if c == nil {
 		return nil
 	}
-	if _, paused := batch.PausedSince(&v.job.Status); paused {
+	if batch.PausedBy(&v.job.Status) == batch.PausedByUser {
 		c.Message += " The containers of its pods are frozen until then."
 	} else {
 		c.Message += " No pod of it starts before."

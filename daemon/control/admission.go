@@ -89,15 +89,17 @@ func (a *admission) considers(p *loop.Pass, uid types.UID) {
 	}
 }
 
-// Rebuild takes in the labels of namespaces, by which pods select each other (PodAffinityTerm.NamespaceSelector).
+// Rebuild takes in the labels of namespaces, by which pods select each other (PodAffinityTerm.NamespaceSelector), and how the pods of
+// their Jobs are preempted.
 func (a *admission) Rebuild(s *store.Snapshot, _ time.Time) error {
 	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
 		a.capacity.SetNamespace(ns.Name, ns.Labels)
+		a.preempts.set(ns)
 		return nil
 	})
 }
 
-// Fold takes in the labels of a namespace that has changed.
+// Fold takes in a namespace that has changed.
 func (a *admission) Fold(_ *loop.Pass, c loop.Change) error {
 	if c.Resource != objects.Namespaces {
 		return nil
@@ -107,7 +109,10 @@ func (a *admission) Fold(_ *loop.Pass, c loop.Change) error {
 		return err
 	}
 	if c.Deleted {
-		ns.Labels = nil
+		ns.Labels, ns.Annotations = nil, nil
+	}
+	if a.preempts.set(ns) {
+		a.judgePausable(a.podsIn(ns.Name))
 	}
 	a.capacity.SetNamespace(ns.Name, ns.Labels)
 	return nil
@@ -179,8 +184,18 @@ func (a *admission) admit(p *loop.Pass, step node.Step) error {
 			return err
 		}
 	}
+	for _, uid := range step.Continue {
+		if err := a.goOn(p, uid); err != nil {
+			return err
+		}
+	}
 	for _, uid := range step.Nominate {
 		if err := a.nominate(p, uid); err != nil {
+			return err
+		}
+	}
+	for _, uid := range step.Pause {
+		if err := a.pause(p, uid, step.For); err != nil {
 			return err
 		}
 	}
@@ -236,7 +251,7 @@ func (a *admission) heldByWindow(p *loop.Pass, uid types.UID) bool {
 // nominate records in a pod's status that other pods make way for it (PodStatus.NominatedNodeName).
 func (a *admission) nominate(p *loop.Pass, uid types.UID) error {
 	key, obj, err := a.pods.get(p, uid)
-	if err != nil || obj == nil {
+	if err != nil || obj == nil || podspec.Bound(obj) { // it goes on here, and nothing is to be kept of that
 		return err
 	}
 	obj.Status.NominatedNodeName = a.name

@@ -138,11 +138,11 @@ func (c *jobRecords) record(
 	}
 	ahead := batch.Prioritized(j.Annotations)
 	if rec, ok := c.known[j.UID]; ok {
-		before, paused, closed := rec.Deadline(), rec.Paused(), rec.WindowClosed()
+		before, paused, stands, closed := rec.Deadline(), rec.Paused(), rec.Stands(), rec.WindowClosed()
 		deadline := ptr.Deref(rec.ActiveDeadline(), -1)
 		rec.SetJob(j, now)
 		c.choose(rec, j)
-		if rec.Paused() != paused || rec.WindowClosed() != closed {
+		if rec.Paused() != paused || rec.Stands() != stands || rec.WindowClosed() != closed {
 			c.queue.pausedOrContinued(rec)
 		}
 		if _, asks := j.Spec.Template.Annotations[core.SignalAnnotation]; asks && !rec.Deadline().Equal(before) {
@@ -152,13 +152,17 @@ func (c *jobRecords) record(
 			rec.ahead = ahead
 			c.queue.reorder(rec)
 		}
+		if by := j.Annotations[core.PreemptByAnnotation]; rec.preemptBy != by {
+			rec.preemptBy = by
+			c.queue.judgePausable(c.queue.podsOf(rec))
+		}
 		return nil
 	}
 	memory, err := readMemory(s, j)
 	if err != nil {
 		return err
 	}
-	rec := &jobRecord{Record: job.NewRecord(j, memory), key: key, ahead: ahead}
+	rec := &jobRecord{Record: job.NewRecord(j, memory), key: key, ahead: ahead, preemptBy: j.Annotations[core.PreemptByAnnotation]}
 	rec.Inherit(c.windows[j.Namespace])
 	if fair := c.queue.fair; fair != nil && fair.ByCreator {
 		if o, ok := get(storage.CreatorKey(key)); ok && o.UID == string(j.UID) {

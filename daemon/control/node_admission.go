@@ -49,7 +49,7 @@ func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
 		return a.take(p, key, obj, refusal)
 	}
 	for _, victim := range victims {
-		if err := a.displace(p, victim); err != nil {
+		if err := a.evict(p, victim); err != nil {
 			return err
 		}
 	}
@@ -59,8 +59,8 @@ func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
 	return nil
 }
 
-// displace ends a pod that makes room for a critical one. Like a kubelet it does not delete the pod, which fails.
-func (a *admission) displace(p *loop.Pass, uid types.UID) error {
+// evict ends a pod that makes room for a critical one. Like a kubelet it does not delete the pod, which fails.
+func (a *admission) evict(p *loop.Pass, uid types.UID) error {
 	key, obj, err := a.pods.get(p, uid)
 	if err != nil || obj == nil {
 		return err

@@ -204,7 +204,7 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 		return err
 	}
 	if !result.Changed {
-		return nil
+		return c.endUnpausable(p, key, obj)
 	}
 	owner, err := c.jobs.of(p, obj)
 	if err != nil {
@@ -212,11 +212,15 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 	}
 	c.set(key, obj, owner)
 	c.jobs.enqueue(owner)
-	return nil
+	return c.endUnpausable(p, key, obj)
 }
 
-// pauses reports whether a pod is to be frozen: its Job is paused. What is frozen stays so when the Job is set aside.
+// pauses reports whether a pod is to be frozen: its Job is paused, or others have its CPU. What is frozen stays so when the Job is set
+// aside.
 func (c *pods) pauses(rec *podRecord, obj *corev1.Pod) bool {
+	if _, displaced := core.DisplacedSince(obj); displaced {
+		return true
+	}
 	if rec.job != nil || !pod.MayBePaused(obj) {
 		return rec.job != nil && rec.job.Paused()
 	}

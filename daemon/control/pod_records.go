@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
@@ -49,6 +50,8 @@ type jobRecord struct {
 	ahead time.Time
 	// creator is who has created the Job, if the queue is ordered by what each of those has used.
 	creator string
+	// preemptBy is what the Job says of its pods in core.PreemptByAnnotation; empty for nothing.
+	preemptBy string
 }
 
 // get returns a pod that is known; nil if it is not.
@@ -136,7 +139,7 @@ func (c *podRecords) resumed(s *store.Store) iter.Seq2[*corev1.Pod, error] {
 			p, err := read(rec.key)
 			if p != nil {
 				rec.issued.Resume(p, time.Now())
-				if rec.job != nil && rec.job.Paused() {
+				if _, displaced := core.DisplacedSince(p); displaced || rec.job != nil && rec.job.Paused() {
 					pod.ToBePaused(p)
 				}
 			}
@@ -164,5 +167,6 @@ func (q *queue) requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
 		request.Ahead = node.Ahead(of.ahead)
 		request.Within(of.ActiveDeadline())
 	}
+	request.Pausable = q.pausable(p.Namespace, of)
 	return request
 }

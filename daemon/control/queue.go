@@ -23,6 +23,7 @@ type queue struct {
 	resizes  *resizes
 	aside    *aside.List
 	fair     *FairShare
+	preempts preemptions
 	// held are the pods that wait for a claim or a window, and why in a scheduler's words; empty while the volume is being made.
 	held map[types.UID]string
 	// news are the pods whose reason in held has changed.
@@ -46,6 +47,7 @@ func newQueue(
 ) *queue {
 	return &queue{
 		pods: pods, capacity: capacity, name: name, claims: claims, resizes: resizes, aside: aside, fair: fair, held: map[types.UID]string{},
+		preempts: preemptions{},
 	}
 }
 
@@ -80,7 +82,7 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		delete(q.held, p.UID)
 		q.capacity.Relabel(p)
 		q.capacity.Bound(rec.request, started, pod.Ends(p))
-		q.capacity.Freeze(p.UID, pauseOf(rec, p))
+		q.displaced(rec, p)
 	case len(p.Spec.SchedulingGates) > 0:
 	case q.closed(rec) != "":
 		q.hold(p.UID, q.closed(rec))
@@ -102,13 +104,15 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 	}
 }
 
-// pauseOf returns how a pod stands to the pauses of its Job. The deadline of the Job may stand still for longer than the containers are
-// frozen, which takes its time, and may fail.
+// pauseOf returns how a pod stands to the pauses of its Job, or for others. What is decided counts: one that is to go on has its CPU,
+// though its containers may still be frozen. The deadline of the Job may stand still for longer than they are, which takes its time, and
+// may fail.
 func pauseOf(rec *podRecord, p *corev1.Pod) node.Pause {
-	pause := node.Pause{Frozen: pod.IsPaused(p), For: core.PausedFor(p)}
-	pause.Stands, pause.Later = pause.Frozen, pause.For
+	_, displaced := core.DisplacedSince(p)
+	pause := node.Pause{Frozen: pod.IsPaused(p) && (displaced || rec.job == nil || rec.job.Paused()), For: core.PausedFor(p)}
+	pause.Stands, pause.Later = pause.Frozen || displaced, pause.For
 	if rec.job != nil {
-		pause.Stands, pause.Later = pause.Stands || rec.job.Paused(), max(pause.Later, rec.job.PausedFor())
+		pause.Stands, pause.Later = pause.Stands || rec.job.Stands(), max(pause.Later, rec.job.PausedFor())
 	}
 	return pause
 }

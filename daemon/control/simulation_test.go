@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -13,14 +14,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/simulation"
 	"github.com/jobd/jobd/runtime/simulated"
+	"github.com/jobd/jobd/store"
 )
 
 // What is simulated is what the daemon does. Random Jobs are played by both, in virtual time.
@@ -168,5 +176,166 @@ func asAnnotated(t *testing.T, j *batchv1.Job) func(simulation.Start) simulation
 			}
 		}
 		return end
+	}
+}
+
+// What is simulated of many Jobs is what the daemon does: priorities, preemption by eviction and by a pause, concurrency groups, Jobs
+// after others, the fair order, and room that is kept for those that have waited for too long; with half of the seeds windows and start
+// times, too.
+func TestTheSimulationOfManyJobsIsWhatTheDaemonDoes(t *testing.T) {
+	for seed := range uint64(120) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 7))
+				w := small(t)
+				w.Stop()
+				w.StarvationAfter = time.Duration(r.IntN(3)) * time.Minute
+				config := simulation.Config{
+					MaxPods: 1000, Allocatable: node.Resources{"cpu": 3000, "memory": 1 << 30}, StarvationAfter: w.StarvationAfter,
+					Settings: job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute},
+				}
+				if r.IntN(2) == 0 {
+					w.Fair, config.Fair = &control.FairShare{HalfLife: time.Hour}, &node.Fair{HalfLife: time.Hour}
+				}
+				w.Allocatable = config.Allocatable
+				w.Start()
+				defer w.End()
+				for i, name := range []string{"one", "two"} {
+					ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{core.ShareAnnotation: fmt.Sprint(i + 1)}}}
+					if r.IntN(3) == 0 {
+						ns.Annotations[core.PreemptByAnnotation] = core.PreemptByPause
+					}
+					if r.IntN(4) == 0 {
+						ns.Annotations[core.ConcurrencyLimitAnnotation] = "2"
+					}
+					w.Put(objects.Key(objects.Namespaces, ns), ns)
+					config.Namespaces = append(config.Namespaces, ns)
+				}
+				for value := range int32(2) {
+					class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("class", value)}, Value: value}
+					w.Put(store.Key("priorityclasses."+schedulingv1.GroupName, "", class.Name), class)
+					config.PriorityClasses = append(config.PriorityClasses, class)
+				}
+				time.Sleep(1350 * time.Millisecond) // deadlines and the limit of starvation are at full seconds
+				var jobs []*batchv1.Job
+				for i := range 4 + r.IntN(20) {
+					j := randomOfMany(r, i, jobs)
+					if seed >= 60 {
+						randomTimes(r, i, j)
+					}
+					w.Create(j)
+					jobs = append(jobs, j)
+					time.Sleep(time.Duration(1+r.IntN(20)) * time.Second)
+				}
+				config.Job, config.More, config.Begin = jobs[0], jobs[1:], jobs[0].CreationTimestamp.Time
+				annotated := map[string]func(simulation.Start) simulation.End{}
+				for _, j := range jobs {
+					annotated[j.Name] = asAnnotated(t, j)
+				}
+				config.Behave = func(s simulation.Start) simulation.End { return annotated[s.Job](s) }
+				result, err := simulation.Run(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ends := deadlines(result); len(slices.Compact(slices.Clone(ends))) < len(ends) {
+					t.Skip("two deadlines end at the same moment, in an order that is left to chance")
+				}
+				time.Sleep(24 * time.Hour)
+				pods := map[string][]*corev1.Pod{}
+				for _, p := range w.Pods() {
+					name := p.Labels[batchv1.JobNameLabel]
+					pods[name] = append(pods[name], p)
+				}
+				var daemon, simulated []string
+				for i, j := range jobs {
+					got := &batchv1.Job{}
+					if !w.Read(objects.Key(objects.Jobs, j), got) {
+						t.Fatal(j.Name + " is gone")
+					}
+					daemon = append(daemon, begun(got, pods[j.Name], config.Begin)...)
+					ofIt := result.Jobs[slices.IndexFunc(result.Jobs, func(r simulation.JobResult) bool { return r.Name == j.Name })]
+					simulated = append(simulated, begun(&batchv1.Job{ObjectMeta: jobs[i].ObjectMeta, Status: ofIt.Status}, ofIt.Left, config.Begin)...)
+				}
+				slices.Sort(daemon)
+				slices.Sort(simulated)
+				if diff := cmp.Diff(daemon, simulated); diff != "" {
+					t.Errorf("-daemon +simulation:\n%s\n%s", diff, result.Text())
+				}
+			})
+		})
+	}
+}
+
+// deadlines returns when deadlines have ended Jobs, in order.
+func deadlines(r *simulation.Result) (ends []int64) {
+	for i := range r.Jobs {
+		if end := batch.End(&r.Jobs[i].Status); end != nil && end.Reason == batchv1.JobReasonDeadlineExceeded {
+			ends = append(ends, end.LastTransitionTime.Unix())
+		}
+	}
+	slices.Sort(ends)
+	return ends
+}
+
+// begun is what is to be equal of each of many Jobs: when its pods have started, and how it has ended, by the second.
+func begun(j *batchv1.Job, pods []*corev1.Pod, begin time.Time) (lines []string) {
+	at := func(t metav1.Time) int { return int(t.Sub(begin.Truncate(time.Second)).Seconds()) }
+	for _, p := range pods {
+		if p.Status.StartTime == nil {
+			lines = append(lines, fmt.Sprintf("never: a pod of %s %s", j.Name, p.Status.Phase))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%05d: a pod of %s starts, is paused for %s and %s", at(*p.Status.StartTime), j.Name,
+			core.PausedFor(p), p.Status.Phase))
+	}
+	for _, c := range j.Status.Conditions {
+		if c.Type == batch.JobWindowClosed && batch.End(&j.Status) == nil {
+			continue // the window of one that waits for ever opens and closes as long as anybody looks
+		}
+		lines = append(lines, fmt.Sprintf("%05d: %s is %s=%s %s", at(c.LastTransitionTime), j.Name, c.Type, c.Status, c.Reason))
+	}
+	return append(lines, fmt.Sprintf("%s: active %d succeeded %d failed %d", j.Name, j.Status.Active, j.Status.Succeeded, j.Status.Failed))
+}
+
+// randomOfMany makes a Job of one pod, which may have to do with those before it.
+func randomOfMany(r *rand.Rand, i int, before []*batchv1.Job) *batchv1.Job {
+	// No two pods end at the same moment, and none at a full second.
+	j := controltest.Simulate(fmt.Sprintf("j%02d", i), fmt.Sprintf("%d.%03ds", 5+r.IntN(90), 100+7*i), fmt.Sprint(r.IntN(8)/7))
+	j.Namespace, j.Annotations = []string{"one", "two"}[r.IntN(2)], map[string]string{}
+	j.Spec.BackoffLimit = ptr.To[int32](0)
+	j.Spec.Template.Spec.Containers = controltest.Asking([]string{"500m", "1", "2", "3"}[r.IntN(4)])
+	if r.IntN(3) == 0 {
+		j.Spec.Template.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse([]string{"100Mi", "600Mi"}[r.IntN(2)])
+	}
+	j.Spec.Template.Spec.PriorityClassName = []string{"", "class0", "class1", "class1"}[r.IntN(4)]
+	if r.IntN(4) == 0 {
+		j.Spec.ActiveDeadlineSeconds = ptr.To(20 + r.Int64N(200))
+	}
+	if r.IntN(2) == 0 {
+		j.Annotations[core.PreemptByAnnotation] = []string{core.PreemptByPause, core.PreemptByEviction}[r.IntN(2)]
+	}
+	if r.IntN(4) == 0 {
+		j.Annotations[core.ConcurrencyGroupAnnotation] = []string{"db", "net"}[r.IntN(2)]
+		j.Annotations[core.ConcurrencyLimitAnnotation] = fmt.Sprint(1 + r.IntN(2))
+		j.Annotations[core.ConcurrencyPolicyAnnotation] = []string{core.QueueConcurrent, core.ReplaceConcurrent, core.ForbidConcurrent}[r.IntN(3)]
+	}
+	if last := len(before) - 1; last >= 0 && before[last].Namespace == j.Namespace && r.IntN(2) == 0 { // each has one behind it at most
+		j.Annotations[batch.AfterAnnotation] = before[last].Name + ":" + []string{batch.NeedOK, batch.NeedAny}[r.IntN(2)]
+		j.Spec.Suspend = ptr.To(true)
+	}
+	return j
+}
+
+// randomTimes gives a Job a start time or a window. No two begin or end at the same moment.
+func randomTimes(r *rand.Rand, i int, j *batchv1.Job) {
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	if r.IntN(4) == 0 {
+		j.Annotations[batch.StartAtAnnotation] = today.Add(time.Duration(30+r.IntN(8))*time.Minute/4 + time.Duration(i)*time.Second/2).Format(time.RFC3339Nano)
+		j.Spec.Suspend = ptr.To(true)
+	}
+	if r.IntN(3) == 0 {
+		first, lasts := r.IntN(3)*24+i, 1+r.IntN(2)
+		maps.Copy(j.Annotations, inWindow(fmt.Sprintf("00:%02d-00:%02d, 02:%02d-24:00", first%58, first%58+lasts, i),
+			[]string{core.WindowFinish, core.WindowPause, core.WindowStop}[r.IntN(3)]))
 	}
 }

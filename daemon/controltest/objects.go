@@ -1,6 +1,7 @@
 package controltest
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -23,10 +24,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Create does what the API does with a new Job.
+// Create does what the API does with a new Job, in the namespace default unless it says otherwise.
 func (w *World) Create(j *batchv1.Job) {
 	w.T.Helper()
-	j.Namespace, j.UID, j.CreationTimestamp = "default", uuid.NewUUID(), metav1.Now()
+	j.Namespace, j.UID, j.CreationTimestamp = cmp.Or(j.Namespace, "default"), uuid.NewUUID(), metav1.Now()
 	if j.Spec.Template.Spec.Containers == nil {
 		j.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
 	}

@@ -137,6 +137,11 @@ func TestStatesInABrowser(t *testing.T) {
 	}
 	paused := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{batch.PausedAnnotation: "2026-01-01T00:00:00Z"}}}
 	jobs, want = append(jobs, paused), append(want, batch.State(paused))
+	for _, reason := range []string{batch.Preempted, batch.PodsPreempted} {
+		j := &batchv1.Job{}
+		j.Status.Conditions = []batchv1.JobCondition{{Type: batch.JobPaused, Status: corev1.ConditionTrue, Reason: reason}}
+		jobs, want = append(jobs, j), append(want, batch.State(j))
+	}
 	text, err := json.Marshal(jobs)
 	if err != nil {
 		t.Fatal(err)

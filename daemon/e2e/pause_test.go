@@ -96,6 +96,14 @@ func TestPauseWithoutKilling(t *testing.T) {
 	if out := d.jobctl("events", "--for", "job/low"); !strings.Contains(out, "Job paused") {
 		t.Errorf("no event tells of it:\n%s", out)
 	}
+	// A pause is counted in whole seconds, and on a fast machine this one is shorter.
+	paused := d.until("low", "paused", func(j *batchv1.Job) bool { return batch.PausedBy(&j.Status) == batch.PausedByUser })
+	d.eventually("a second is over", func() error {
+		if since, _ := batch.PausedSince(&paused.Status); time.Since(since) < time.Second {
+			return errors.New("it is not")
+		}
+		return nil
+	})
 	if out := d.jobctl("continue", "--all"); !strings.Contains(out, "job.batch/low continued") {
 		t.Errorf("it says %q", out)
 	}

@@ -114,11 +114,31 @@ func (g *groups) of(j *batchv1.Job) (core.Concurrency, bool) {
 	return c, ok
 }
 
+func newGroup() *group {
+	return &group{forbids: map[types.UID]*member{}, uids: map[*member]types.UID{}, holders: map[string]*holder{}}
+}
+
+// enter lets a Job wait for a place.
+func (of *group) enter(uid types.UID, m *member) {
+	of.uids[m] = uid
+	of.heapOf(m).Push(m)
+	if m.Policy == core.ForbidConcurrent {
+		of.forbids[uid] = m
+	}
+}
+
+// leave takes in that a Job waits no longer.
+func (of *group) leave(uid types.UID, m *member) {
+	delete(of.uids, m)
+	delete(of.forbids, uid)
+	of.heapOf(m).Remove(m.at)
+}
+
 // at returns a group, and makes it if there is none.
 func (g *groups) at(key groupKey) *group {
 	of := g.all[key]
 	if of == nil {
-		of = &group{forbids: map[types.UID]*member{}, uids: map[*member]types.UID{}, holders: map[string]*holder{}}
+		of = newGroup()
 		g.all[key] = of
 	}
 	return of
@@ -160,7 +180,7 @@ func (g *groups) note(key string, j *batchv1.Job) {
 			g.begun.Add(key)
 		}
 	default:
-		m := &member{Concurrency: c, key: key, ahead: batch.Prioritized(j.Annotations), created: j.CreationTimestamp.Time}
+		m := newMember(key, j, c)
 		if was := g.waits[j.UID]; was != nil && was.Concurrency == m.Concurrency && was.ahead.Equal(m.ahead) && was.key == key {
 			return
 		}
@@ -168,6 +188,10 @@ func (g *groups) note(key string, j *batchv1.Job) {
 		g.waits[j.UID] = m
 		g.arrivals.Add(j.UID)
 	}
+}
+
+func newMember(key string, j *batchv1.Job, c core.Concurrency) *member {
+	return &member{Concurrency: c, key: key, ahead: batch.Prioritized(j.Annotations), created: j.CreationTimestamp.Time}
 }
 
 // leave takes in that a Job waits for no place.
@@ -183,9 +207,7 @@ func (g *groups) leave(uid types.UID) {
 	if of == nil || of.uids[m] != uid {
 		return // it has not come there yet
 	}
-	delete(of.uids, m)
-	delete(of.forbids, uid)
-	of.heapOf(m).Remove(m.at)
+	of.leave(uid, m)
 	g.tidy(key)
 	g.dirty.Add(key)
 }
@@ -362,11 +384,7 @@ func (h *Holds) arrive(p *loop.Pass, uid types.UID) error {
 	if of.uids[m] == uid {
 		return nil
 	}
-	of.uids[m] = uid
-	of.heapOf(m).Push(m)
-	if m.Policy == core.ForbidConcurrent {
-		of.forbids[uid] = m
-	}
+	of.enter(uid, m)
 	h.groups.dirty.Add(key)
 	p.Worked(len(of.holders))
 	if limit := limitOf(m, of.list()); len(of.holders) >= limit && m.Policy != core.ForbidConcurrent {
@@ -403,38 +421,60 @@ func (h *Holds) settleGroup(p *loop.Pass, key groupKey) error {
 		return nil
 	}
 	p.Worked(1 + len(of.holders))
+	move, ok := of.move()
+	switch {
+	case !ok:
+		return nil
+	case !move.Starts:
+		return h.fail(p, key, move.key, move.Job, move.Reason, move.Message)
+	}
+	first := of.first()
+	if err := g.put(p, move.Job, newHolder(first.key, first.Concurrency, p.Now)); err != nil {
+		return err
+	}
+	g.leave(move.Job)
+	h.jobs.Reconsider(move.Job)
+	g.dirty.Add(key)
+	return nil
+}
+
+// Move is what a group decides: a Job gets a place, or else ends as failed.
+type Move struct {
+	Job             types.UID
+	Starts          bool
+	Reason, Message string
+
+	key string // of the Job
+}
+
+// move returns what is to be done next in a group; false for nothing.
+func (of *group) move() (Move, bool) {
 	first := of.first()
 	switch next(first, of.list(), len(of.replacers), len(of.forbids) > 0) {
 	case admit:
-		uid := of.uids[first]
-		if err := g.put(p, uid, newHolder(first.key, first.Concurrency, p.Now)); err != nil {
-			return err
-		}
-		g.leave(uid)
-		h.jobs.Reconsider(uid)
+		return Move{Job: of.uids[first], key: first.key, Starts: true}, true
 	case forbid:
-		for uid, m := range of.forbids { // one of them
-			return h.fail(p, key, m.key, uid, batch.ReasonConcurrencyForbidden, fmt.Sprintf("The concurrency group %s has no place: %s",
-				m.Group, taken(len(of.holders), limitOf(m, of.list()))))
-		}
+		uid := slices.Min(slices.Collect(maps.Keys(of.forbids))) // one of them
+		m := of.forbids[uid]
+		return Move{Job: uid, key: m.key, Reason: batch.ReasonConcurrencyForbidden, Message: fmt.Sprintf(
+			"The concurrency group %s has no place: %s", m.Group, taken(len(of.holders), limitOf(m, of.list())))}, true
 	case outdo:
 		m := of.replacers[0]
-		return h.fail(p, key, m.key, of.uids[m], batch.ReasonConcurrencyReplaced,
-			fmt.Sprintf("Replaced before it began by a later Job of the concurrency group %s", m.Group))
+		return Move{Job: of.uids[m], key: m.key, Reason: batch.ReasonConcurrencyReplaced, Message: fmt.Sprintf(
+			"Replaced before it began by a later Job of the concurrency group %s", m.Group)}, true
 	case replace:
 		id, victim := oldest(of.holders)
 		if victim == nil {
-			return nil
+			return Move{}, false
 		}
 		victim.ending = true
 		_, by := objects.NameOf(of.replacers[0].key)
-		return h.fail(p, key, store.Key(objects.Jobs, victim.Namespace, victim.Job), types.UID(id), batch.ReasonConcurrencyReplaced,
-			fmt.Sprintf("Replaced by jobs/%s in the concurrency group %s", by, victim.Group))
-	default:
-		return nil
+		return Move{
+			Job: types.UID(id), key: store.Key(objects.Jobs, victim.Namespace, victim.Job), Reason: batch.ReasonConcurrencyReplaced,
+			Message: fmt.Sprintf("Replaced by jobs/%s in the concurrency group %s", by, victim.Group),
+		}, true
 	}
-	g.dirty.Add(key)
-	return nil
+	return Move{}, false
 }
 
 // fail lets a Job of a group end as failed. Its pods are stopped first.

@@ -155,6 +155,7 @@ func (d *decision) decide() {
 		d.stop()
 	} else {
 		d.run()
+		d.countDisplaced()
 	}
 	d.endPause()
 	d.showWindow()
@@ -221,11 +222,10 @@ func (d *decision) stop() {
 func (d *decision) run() {
 	r := d.r
 	if !r.deleting {
-		_, paused := batch.PausedSince(&d.next)
 		switch {
 		case d.suspends:
 			d.stop()
-		case !paused: // otherwise none is created, and none of those that are frozen has to go
+		case batch.PausedBy(&d.next) != batch.PausedByUser: // otherwise none is created, and none of those that are frozen has to go
 			d.scale()
 		}
 	}

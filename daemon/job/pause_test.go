@@ -2,14 +2,18 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/core"
 )
 
 // pause pauses the Job of a world, or continues it.
@@ -179,5 +183,72 @@ func TestAPauseEnds(t *testing.T) {
 	w.settle()
 	if w.record.Paused() {
 		t.Error("a Job that is deleted is paused")
+	}
+}
+
+// displace pauses a pod of a world for others, or lets it go on.
+func (w *world) displace(name string, displaced bool) {
+	w.set(name, func(p *corev1.Pod) {
+		c := corev1.PodCondition{Type: core.PodDisplaced, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.now)}
+		if displaced {
+			c.Status = corev1.ConditionTrue
+		}
+		conditions.Set(&p.Status.Conditions, c)
+	})
+	w.settle()
+}
+
+// The deadline of a Job stands still while a pod of it is paused for others, and otherwise the Job goes on. What somebody pauses stays
+// so when the others are done with.
+func TestTheTimeOfDisplacedPodsDoesNotCount(t *testing.T) {
+	w := begin(func(s *batchv1.JobSpec) {
+		s.Parallelism, s.Completions, s.ActiveDeadlineSeconds = ptr.To[int32](2), ptr.To[int32](4), ptr.To[int64](60)
+	})
+	w.startAll()
+	names := w.names()
+	is := func(want, state string) {
+		t.Helper()
+		w.record = w.rebuilt() // a restart changes nothing
+		if by := batch.PausedBy(&w.job.Status); by != want || batch.State(w.job) != state || w.record.Paused() != (want == batch.PausedByUser) {
+			t.Errorf("paused by %q, %s; want %q, %s", by, batch.State(w.job), want, state)
+		}
+	}
+	w.displace(names[0], true)
+	is(batch.PodsPreempted, batch.StateRunning)
+	w.pass(time.Hour)
+	w.end(names[1], 0)
+	w.settle()
+	if len(w.created) != 3 {
+		t.Errorf("%d pods: one that has succeeded is not followed by another", len(w.created))
+	}
+	w.displace(w.created[2].v.Name, true)
+	is(batch.Preempted, batch.StatePreempted)
+	w.pause(true)
+	is(batch.PausedByUser, batch.StatePaused)
+	w.displace(names[0], false)
+	w.displace(w.created[2].v.Name, false)
+	w.pass(time.Hour)
+	is(batch.PausedByUser, batch.StatePaused)
+	w.displace(names[0], true)
+	w.pause(false)
+	is(batch.PodsPreempted, batch.StateRunning)
+	w.pass(time.Hour)
+	w.displace(names[0], false)
+	is("", batch.StateRunning)
+	if d := batch.PausedFor(w.job.Annotations); d != 3*time.Hour {
+		t.Errorf("paused for %s", d)
+	}
+	var told []string
+	for _, e := range w.events {
+		if slices.Contains([]string{"Paused", "Continued", batch.PodsPreempted}, e.v.Reason) {
+			told = append(told, e.v.Reason)
+		}
+	}
+	if want := []string{batch.PodsPreempted, "Paused", "Continued", "Continued"}; !slices.Equal(told, want) {
+		t.Errorf("events: %v, want %v", told, want)
+	}
+	w.pass(time.Minute)
+	if standing(w.job.Status.Conditions, batchv1.JobFailureTarget) == nil {
+		t.Errorf("it does not end: %s", w.conditions())
 	}
 }

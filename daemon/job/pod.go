@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 )
 
@@ -25,7 +26,9 @@ type Pod struct {
 	Deleting bool
 	Assigned bool // to a node
 	Ready    bool
-	Restarts int32 // of all containers, init containers included
+	// Displaced says that it is paused for pods of a higher priority (core.PodDisplaced).
+	Displaced bool
+	Restarts  int32 // of all containers, init containers included
 
 	Index           int32 // completion index, -1 for none
 	Failures        int32 // of the index before this pod, by backoffLimitPerIndex
@@ -59,6 +62,7 @@ func Summarize(pod *corev1.Pod) Pod {
 		Exits:      batch.ExitsOf(pod),
 		Conditions: pod.Status.Conditions,
 	}
+	_, p.Displaced = core.DisplacedSince(pod)
 	p.IgnoredFailures = number(pod.Annotations, batchv1.JobIndexIgnoredFailureCountAnnotation, 0)
 	p.OOMKills = number(pod.Annotations, batch.OOMKillsAnnotation, 0)
 	p.OOMKilled = outOfMemory(pod)

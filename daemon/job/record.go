@@ -44,6 +44,7 @@ type Record struct {
 	held  []heap.Heap[*pod] // by number of failures
 
 	active, ready, terminating int32
+	displaced                  int32 // of the active ones
 	restarts                   int64 // of pending and running pods
 	succeeded, failed          int32 // tracked pods that have ended and are not yet in the status
 
@@ -176,7 +177,7 @@ func (r *Record) recount() {
 	})
 	r.byIndex, r.duplicates, r.strays = table[int32]{}, nil, nil
 	r.lists, r.held, r.hasty, r.shifted = [stages][]*pod{}, nil, 0, false
-	r.active, r.ready, r.terminating, r.restarts, r.succeeded, r.failed = 0, 0, 0, 0, 0, 0
+	r.active, r.ready, r.terminating, r.displaced, r.restarts, r.succeeded, r.failed = 0, 0, 0, 0, 0, 0, 0
 	r.completed, r.failedSet, r.occupied, r.blocked = Indexes{}, Indexes{}, Indexes{}, Indexes{}
 	if r.spec.indexed {
 		r.completed = *ParseIndexes(r.status.CompletedIndexes, r.spec.completions)

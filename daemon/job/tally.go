@@ -46,6 +46,7 @@ const (
 	isReady
 	isOrphan  // to be adopted
 	isLeaving // to be released
+	isDisplaced
 )
 
 type action uint8
@@ -116,6 +117,7 @@ func (r *Record) compact(p *Pod, c claim) (*pod, string) {
 		flag flags
 	}{
 		{p.Tracked, isTracked}, {p.Deleting, isDeleting}, {p.Assigned, isAssigned}, {p.Ready, isReady},
+		{p.Displaced, isDisplaced},
 		{c == adoptable, isOrphan}, {c == leaving, isLeaving},
 	} {
 		if f.on {
@@ -212,6 +214,9 @@ func (r *Record) sum(p *pod, by int32) {
 		r.active += by
 		if p.is(isReady) {
 			r.ready += by
+		}
+		if p.is(isDisplaced) {
+			r.displaced += by
 		}
 	case p.terminating():
 		r.terminating += by

@@ -10,10 +10,12 @@ import (
 type Step struct {
 	// Bind are the pods to be bound to the node: one, or those of a gang together.
 	Bind []types.UID
-	// Victims are pods to be preempted by others, of which For is the first. Nominate are pods for which resources are
-	// reserved from now on.
-	Nominate, Victims []types.UID
-	For               types.UID
+	// Continue are displaced pods that go on: one, or those of a group that were paused together.
+	Continue []types.UID
+	// Victims are pods to be preempted by others, of which For is the first, and Pause those that are to be paused for them instead
+	// (Displaced). Nominate are pods for which resources are reserved from now on.
+	Nominate, Victims, Pause []types.UID
+	For                      types.UID
 }
 
 // stepsAtOnce is how much Next compares before it lets others go on.
@@ -43,6 +45,9 @@ func (n *Node) Next(considers func(uid types.UID)) (Step, bool) {
 			ready, wanting = n.admitGang(l)
 		} else {
 			ready, wanting = n.admitFirst(l)
+		}
+		if len(ready) > 0 && ready[0].shape.continues {
+			return Step{Continue: n.continued(ready)}, true
 		}
 		if len(ready) > 0 {
 			return Step{Bind: n.bind(ready)}, true

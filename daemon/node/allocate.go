@@ -62,8 +62,9 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 		return reason, message
 	}
 	delete(n.wishes, uid)
-	ending, frozen := b.ending, b.frozen
+	ending, frozen, displaced := b.ending, b.frozen, b.displaced
 	n.end(b, false)
+	n.displace(b, 0)
 	n.freeze(b, false)
 	n.used.add(b.Pod, -1)
 	n.drop(b.Pod)
@@ -72,7 +73,9 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 	b.Pod, n.bound[uid] = now, b
 	n.used.add(b.Pod, 1)
 	n.freeze(b, frozen)
+	n.displace(b, displaced)
 	n.end(b, ending)
+	n.queueForCPU(b)
 	n.recharge(b, false)
 	n.unblock()
 	return "", ""

@@ -128,6 +128,17 @@ func (p *play) line(line string) {
 			since = time.Unix(int64(number(p.t, at)), 0)
 		}
 		p.node.Bound(p.pod(name, said, manifest), since, ending)
+	case "freeze": // the containers of a pod were frozen
+		p.node.Freeze(uid, Pause{Frozen: true, Stands: true})
+	case "found": // as a pod was that is found, bound to the node, at a start
+		since, _ := take("displaced")
+		_, held := take("held")
+		if since == "" {
+			since = "0"
+		}
+		p.node.Displaced(uid, time.Unix(int64(number(p.t, since)), 0), held)
+		_, frozen := take("frozen")
+		p.node.Freeze(uid, Pause{Frozen: frozen, Stands: frozen || since != "0"})
 	case "gone": // it has ended, or was deleted
 		p.node.Gone(uid)
 	case "group":
@@ -212,6 +223,8 @@ func (p *play) pod(name string, said map[string]string, spec string) *Pod {
 		p.read(spec, &pod.Spec)
 	}
 	requests := corev1.ResourceList{}
+	_, pausable := said["pausable"]
+	delete(said, "pausable")
 	for key, value := range said {
 		switch delete(said, key); key {
 		case "priority":
@@ -243,7 +256,9 @@ func (p *play) pod(name string, said map[string]string, spec string) *Pod {
 		pod.Spec.Containers[0].Resources.Requests = requests
 	}
 	p.pods[name] = pod
-	return PodOf(pod)
+	made := PodOf(pod)
+	made.Pausable = pausable
+	return made
 }
 
 // decide takes all decisions that can be taken, and says what they are.
@@ -251,6 +266,12 @@ func (p *play) decide() {
 	for step, ok := p.node.Next(nil); ok; step, ok = p.node.Next(nil) {
 		if len(step.Bind) > 0 {
 			p.say("bind %s", list(step.Bind))
+		}
+		if len(step.Continue) > 0 {
+			p.say("continue %s", list(step.Continue))
+		}
+		if len(step.Pause) > 0 {
+			p.say("pause %s", list(step.Pause))
 		}
 		if len(step.Victims) > 0 {
 			p.say("preempt %s", list(step.Victims))

@@ -42,6 +42,9 @@ func (n *Node) MakeRoom(p *Pod) (victims []types.UID, refusal *Refusal) {
 	needs := n.needs(p)
 	var may []*bound
 	for _, b := range n.bound {
+		if b.pausing() {
+			needs = lessCPU(needs, b)
+		}
 		switch {
 		case b.ending:
 			needs = without(needs, b)
@@ -60,6 +63,7 @@ func (n *Node) MakeRoom(p *Pod) (victims []types.UID, refusal *Refusal) {
 	}
 	for _, b := range chosen {
 		n.end(b, true)
+		n.queueForCPU(b)
 		victims = append(victims, b.UID)
 	}
 	if n.expected == nil {
@@ -148,6 +152,16 @@ func without(needs []need, pods ...*bound) (left []need) {
 			need.amount -= b.has(need.name)
 		}
 		if need.amount > 0 {
+			left = append(left, need)
+		}
+	}
+	return left
+}
+
+// lessCPU returns what is needed beyond the CPU of a pod.
+func lessCPU(needs []need, b *bound) (left []need) {
+	for _, need := range needs {
+		if need.amount -= b.cpu()[need.name]; need.amount > 0 {
 			left = append(left, need)
 		}
 	}

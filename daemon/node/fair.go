@@ -104,7 +104,9 @@ func (n *Node) SetShare(name string, share float64) {
 func (n *Node) Accounts(at time.Time) (all []Account) {
 	waiting := map[*account]int{}
 	for _, w := range n.waiting {
-		waiting[w.account]++
+		if !w.shape.continues {
+			waiting[w.account]++
+		}
 	}
 	for _, a := range n.accounts {
 		used, _ := n.usedAt(a, at.UnixMilli())
@@ -236,7 +238,11 @@ func (n *Node) setClock(now time.Time) {
 // part returns which part of the node a pod has: the largest of those of each resource that it keeps, and of the number of pods.
 func (n *Node) part(b *bound) float64 {
 	part := 1 / float64(max(1, n.MaxPods))
-	for name, amount := range b.keeps().ask {
+	s := b.shape
+	if b.frozen {
+		s = b.withoutCPU()
+	}
+	for name, amount := range s.ask {
 		if has := n.Allocatable[name]; has > 0 {
 			part = max(part, min(1, float64(amount)/float64(has)))
 		}

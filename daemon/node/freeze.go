@@ -38,6 +38,7 @@ func (n *Node) Freeze(uid types.UID, p Pause) {
 		n.freeze(b, p.Frozen)
 		n.recharge(b, true)
 	}
+	n.queueForCPU(b)
 }
 
 // wholeSeconds returns a duration in seconds, rounded up.
@@ -49,7 +50,9 @@ func (n *Node) freeze(b *bound, frozen bool) {
 	if b.frozen == frozen {
 		return
 	}
+	pausing := b.pausing()
 	b.frozen = frozen
+	n.countPausing(b, pausing)
 	times := int64(1)
 	if frozen {
 		times = -1
@@ -64,21 +67,25 @@ func (b *bound) cpu() Resources {
 	return Resources{corev1.ResourceCPU: b.shape.ask[corev1.ResourceCPU]}
 }
 
-// keeps is the shape of a pod with what it keeps now.
+// keeps is the shape of a pod with what it keeps now, or will before long.
 func (b *bound) keeps() *shape {
-	if !b.frozen {
+	if !b.frozen && !b.pausing() {
 		return b.shape
 	}
+	return b.withoutCPU()
+}
+
+func (b *bound) withoutCPU() *shape {
 	s := *b.shape
 	s.ask = maps.Clone(s.ask)
 	delete(s.ask, corev1.ResourceCPU)
 	return &s
 }
 
-// addBound counts what a bound pod takes now.
+// addBound counts what a bound pod takes now, or will before long.
 func (t *tally) addBound(b *bound, times int) {
 	t.add(b.Pod, times)
-	if b.frozen {
+	if b.frozen || b.pausing() {
 		t.amounts.add(b.cpu(), -int64(times))
 	}
 }

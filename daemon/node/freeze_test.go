@@ -155,6 +155,19 @@ func TestAFrozenPodIsChargedForWhatItKeeps(t *testing.T) {
 	is(t, n, 1300, 225, 0)
 	is(t, n, 1400, 225, 0)
 
+	n = start(true)
+	n.At(time.Unix(1000, 0))
+	n.Displaced("a", time.Unix(1000, 0), false)
+	is(t, n, 1100, 100, 1) // it is about to be frozen
+	n.Freeze("a", Pause{Frozen: true, Stands: true})
+	is(t, n, 1100, 100, 0.25)
+	is(t, n, 1200, 125, 0.25)
+	if step, ok := n.Next(nil); !ok || len(step.Continue) != 1 {
+		t.Fatalf("it does not go on: %+v", step)
+	}
+	is(t, n, 1200, 125, 1)
+	is(t, n, 1300, 225, 1)
+
 	n = start(false) // it is found frozen when the daemon starts, and has been since its account was written
 	n.Freeze("a", Pause{Frozen: true})
 	is(t, n, 1100, 25, 0.25)

@@ -12,6 +12,7 @@ import (
 type waiter struct {
 	*Pod
 	arrival uint64 // counts the pods, since times of creation are in whole seconds
+	since   uint32 // Unix time: its creation or, of one that is displaced, when that was
 	account *account
 	line    *line
 	index   int
@@ -103,6 +104,9 @@ func (n *Node) Reorder(uid types.UID, ahead time.Time, deadline *int64) {
 // leave removes a pod that waits from its line.
 func (n *Node) leave(w *waiter) {
 	delete(n.waiting, w.UID)
+	if w.shape.continues {
+		n.continuing--
+	}
 	if w.account.pods--; w.account.pods == 0 && n.Fair != nil {
 		n.spoil(w.account)
 	}

@@ -37,8 +37,10 @@ type Node struct {
 	nominees map[types.UID]*waiter
 
 	waiting map[types.UID]*waiter
-	lines   map[lineKey]*line
-	groups  map[string]*group
+	// continuing is how many of those that wait are on the node, see Displaced.
+	continuing int
+	lines      map[lineKey]*line
+	groups     map[string]*group
 	// ready are the accounts that have lines to be looked at: all has those of everybody if Fair is nil.
 	ready    heap.Heap[*account]
 	all      account
@@ -86,9 +88,12 @@ type bound struct {
 	started   uint32 // Unix time in seconds; 0: not yet
 	pausedFor uint32 // seconds, see Pause
 	later     uint32 // seconds, see Pause
+	// displaced is since when its CPU is for others, in Unix time; 0: it is not.
+	displaced uint32
 	ending    bool
 	frozen    bool    // see Freeze
 	stands    bool    // see Pause
+	held      bool    // it stays frozen whatever becomes of its CPU
 	part      float64 // of the node, for which its account is charged (Node.Fair)
 	ends      int64   // Unix time at which its deadline has ended it; 0: there is none
 }
@@ -149,19 +154,28 @@ func (n *Node) Wait(p *Pod, nominated bool) {
 		return
 	}
 	n.take(p)
+	w := n.put(p, p.Created)
+	if nominated {
+		n.nominate(w)
+	}
+}
+
+// put puts a pod into the queue, in which it waits since then.
+func (n *Node) put(p *Pod, since uint32) *waiter {
 	n.arrivals++
-	w := &waiter{Pod: p, arrival: n.arrivals, seen: n.lastRule, account: n.account(p.Account)}
+	w := &waiter{Pod: p, since: since, arrival: n.arrivals, seen: n.lastRule, account: n.account(p.Account)}
 	if n.Fair != nil {
 		p.Account = w.account.name // one string for all
+	}
+	if p.shape.continues {
+		n.continuing++
 	}
 	w.account.pods++
 	n.waiting[p.UID] = w
 	n.changed = append(n.changed, p.UID)
 	n.enqueue(w)
 	n.arrived(w)
-	if nominated {
-		n.nominate(w)
-	}
+	return w
 }
 
 // Bound folds in a pod that is bound to this node: one that was found at start, or one that was admitted and has
@@ -176,6 +190,7 @@ func (n *Node) Bound(p *Pod, started time.Time, ending bool) {
 	}
 	b.started = seconds(started)
 	n.end(b, ending)
+	n.queueForCPU(b)
 	n.expect(b)
 }
 
@@ -227,6 +242,8 @@ func (n *Node) Gone(uid types.UID) {
 	if b, ok := n.bound[uid]; ok {
 		n.finish(b)
 		n.end(b, false)
+		n.displace(b, 0)
+		n.queueForCPU(b)
 		n.freeze(b, false)
 		n.used.add(b.Pod, -1)
 		delete(n.bound, uid)
@@ -244,8 +261,8 @@ func (n *Node) Gone(uid types.UID) {
 	}
 }
 
-// Waiting returns the number of pods that wait.
-func (n *Node) Waiting() int { return len(n.waiting) }
+// Waiting returns the number of pods that wait to be bound.
+func (n *Node) Waiting() int { return len(n.waiting) - n.continuing }
 
 // TakeSteps returns how many comparisons there were since the last call, roughly: what takes time.
 func (n *Node) TakeSteps() int {

@@ -35,6 +35,8 @@ type Pod struct {
 	Created  uint32 // Unix time in seconds
 	// Polite says that it never preempts others (PodSpec.PreemptionPolicy).
 	Polite bool
+	// Pausable says that it is not ended for pods of a higher priority but paused, where its CPU is enough for them.
+	Pausable bool
 	// Endless says that it does not end by itself, nor by a deadline.
 	Endless bool
 	class   class
@@ -71,6 +73,9 @@ type shape struct {
 	relations []*relation.Relation
 	own       []owned
 	matches   []int
+
+	// continues says that such pods are on the node already, and wait for their CPU only (Displaced).
+	continues bool
 
 	// crowded says that there were too many rules for what such pods ask of others, which wait for that.
 	crowded bool

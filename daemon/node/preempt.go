@@ -19,16 +19,21 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 	if lower == 0 || waits && ending > 0 {
 		return Step{}, false
 	}
-	var victims []*bound
+	var victims, paused []*bound
 	var helps bool
-	n.without(pods, func() { victims, helps = n.victims(pods, last) })
-	if !helps || waits && len(victims) == 0 {
+	n.without(pods, func() { victims, paused, helps = n.victims(pods, last) })
+	if !helps || waits && len(victims)+len(paused) == 0 {
 		return Step{}, false
 	}
 	step := Step{For: pods[0].UID}
 	for _, v := range victims {
 		n.end(v, true)
+		n.queueForCPU(v)
 		step.Victims = append(step.Victims, v.UID)
+	}
+	for _, b := range paused {
+		n.displace(b, uint32(max(1, n.now)))
+		step.Pause = append(step.Pause, b.UID)
 	}
 	for _, w := range pods {
 		if !w.nominated {
@@ -40,38 +45,51 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 }
 
 // victims chooses which pods are preempted: as few as possible, first those of the lowest priority and of those the
-// ones that started last. Pods that are ending already are not among them. False if even all together would not help.
-func (n *Node) victims(pods []*waiter, last *waiter) ([]*bound, bool) {
+// ones that started last, or were created last. Pods that are ending already are not among them. Of those that may be paused instead (Pod.Pausable), those
+// whose CPU is enough are. False if even all together would not help.
+func (n *Node) victims(pods []*waiter, last *waiter) (victims, paused []*bound, helps bool) {
 	priority := last.Priority
 	stays := n.used.from(priority)
 	withheld := n.withheld(last)
 	stays.merge(&withheld)
 	for _, w := range pods {
 		if !n.fits(&stays, w.shape) {
-			return nil, false
+			return nil, nil, false
 		}
 		stays.add(w.Pod, 1)
 	}
-	var victims []*bound
 	for _, c := range n.candidates(priority) {
-		if !n.with(&stays, c.pods) {
+		switch {
+		case n.with(&stays, c.pods, false):
+		case c.pausable() && n.with(&stays, c.pods, true):
+			paused = append(paused, c.pods...)
+		default:
 			victims = append(victims, c.pods...)
 		}
 	}
-	return victims, true
+	return victims, paused, true
 }
 
-// with adds pods to what stays, if they all fit.
-func (n *Node) with(stays *tally, pods []*bound) bool {
+// with adds pods to what stays, if they all fit: as they are or, with pause, without their CPU.
+func (n *Node) with(stays *tally, pods []*bound, pause bool) bool {
+	add := func(b *bound, times int) {
+		if stays.addBound(b, times); pause {
+			stays.amounts.add(b.cpu(), -int64(times))
+		}
+	}
 	for i, b := range pods {
 		n.steps += 1 + len(b.shape.own) + len(b.shape.matches)
-		if !n.fits(stays, b.keeps()) {
+		s := b.keeps()
+		if pause {
+			s = b.withoutCPU()
+		}
+		if !n.fits(stays, s) {
 			for _, added := range pods[:i] {
-				stays.addBound(added, -1)
+				add(added, -1)
 			}
 			return false
 		}
-		stays.addBound(b, 1)
+		add(b, 1)
 	}
 	return true
 }
@@ -81,6 +99,7 @@ type candidate struct {
 	pods     []*bound
 	priority int32
 	started  uint32
+	created  uint32
 	uid      types.UID
 }
 
@@ -91,7 +110,7 @@ func (n *Node) candidates(priority int32) (all []*candidate) {
 		if b.Priority >= priority || b.ending {
 			continue
 		}
-		c := &candidate{priority: b.Priority, started: b.started, uid: b.UID}
+		c := &candidate{priority: b.Priority, started: b.started, created: b.Created, uid: b.UID}
 		if g := n.groupOf(b.Pod); g != nil && g.All {
 			if together[g] == nil {
 				together[g] = c
@@ -104,10 +123,12 @@ func (n *Node) candidates(priority int32) (all []*candidate) {
 		c.pods = append(c.pods, b)
 		c.priority = max(c.priority, b.Priority)
 		c.started = min(c.started, b.started)
+		c.created = min(c.created, b.Created)
 		c.uid = min(c.uid, b.UID)
 	}
 	slices.SortFunc(all, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.started, b.started), cmp.Compare(a.uid, b.uid))
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.started, b.started), cmp.Compare(a.created, b.created),
+			cmp.Compare(a.uid, b.uid))
 	})
 	for _, c := range all {
 		slices.SortFunc(c.pods, func(a, b *bound) int { return cmp.Compare(a.UID, b.UID) })

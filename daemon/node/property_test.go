@@ -124,7 +124,7 @@ func (l *life) decide() {
 			continue
 		}
 		helps := false
-		n.without(alone, func() { _, helps = n.victims(alone, w) })
+		n.without(alone, func() { _, _, helps = n.victims(alone, w) })
 		if helps {
 			l.Fatalf("%s waits, while others could make way", uid)
 		}

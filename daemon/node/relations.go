@@ -110,6 +110,9 @@ type compared struct {
 // mostly stand behind each other, are looked at once.
 func (n *Node) unseen(w *waiter) []int {
 	n.steps++
+	if w.shape.continues { // it has the company that it has
+		return nil
+	}
 	rules := n.newer(w.seen)
 	if len(rules) == 0 {
 		return nil
@@ -282,13 +285,15 @@ func (n *Node) form(p *Pod, matches []int) {
 
 // rematch gives a bound pod the shape of those that match these rules.
 func (n *Node) rematch(b *bound, matches []int) {
-	ending, frozen := b.ending, b.frozen
+	ending, frozen, displaced := b.ending, b.frozen, b.displaced
 	n.end(b, false)
+	n.displace(b, 0)
 	n.freeze(b, false)
 	n.used.add(b.Pod, -1)
 	n.reshape(b.Pod, matches)
 	n.used.add(b.Pod, 1)
 	n.freeze(b, frozen)
+	n.displace(b, displaced)
 	n.end(b, ending)
 }
 

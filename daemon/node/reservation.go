@@ -73,13 +73,13 @@ func (n *Node) wakeAt(at int64) {
 // wakeFor notes when the first of a line has waited long enough.
 func (n *Node) wakeFor(l *line) {
 	if n.patience > 0 && n.kept.first == nil {
-		n.wakeAt(int64(l.queue[0].Created) + n.patience)
+		n.wakeAt(int64(l.queue[0].since) + n.patience)
 	}
 }
 
 // starves reports whether the first of a line has waited for so long that room is to be kept for it.
 func (n *Node) starves(l *line) bool {
-	return n.patience > 0 && n.now >= int64(l.queue[0].Created)+n.patience
+	return n.patience > 0 && n.now >= int64(l.queue[0].since)+n.patience
 }
 
 // reserve keeps room for the first of a line that does not fit, if it is its turn, and frees the room that it need not have any more.
@@ -128,9 +128,9 @@ func (n *Node) expectEnds() {
 	}
 }
 
-// lasts reports whether nobody expects a pod on the node to end.
+// lasts reports whether nobody expects a pod on the node to end. One that is displaced goes on before long.
 func (n *Node) lasts(b *bound) bool {
-	return !b.ending && (b.frozen || b.Endless || b.limit == 0 && b.started != 0 && n.now >= int64(b.started)+lasting)
+	return !b.ending && (b.frozen && (b.displaced == 0 || b.held) || b.Endless || b.limit == 0 && b.started != 0 && n.now >= int64(b.started)+lasting)
 }
 
 // demand returns what the first of a line takes, with as many of its gang as have to start together; false if room is not what it
@@ -176,6 +176,12 @@ func (n *Node) keptFrom(w *waiter) *reservation {
 	if r.first == nil || r.first == w || w.line == r.line && r.line.gang != nil || !r.first.Before(w) {
 		return nil
 	}
+	switch {
+	case w.nominated:
+		return nil // it has room of its own already, for which others end
+	case w.shape.continues && !r.first.shape.continues:
+		return nil // it is one of those that run, whose end the other one waits for
+	}
 	switch by := n.keptBy(); {
 	case by == never:
 	case w.limit > 0 && n.now+w.limit.seconds() <= by: // it ends in time
@@ -220,7 +226,7 @@ func (n *Node) keptBy() int64 {
 
 // leaves reports whether what is taken leaves room for what is needed, and goes with it.
 func (n *Node) leaves(taken, needs *tally) bool {
-	if taken.pods+needs.pods > n.MaxPods {
+	if more := needs.pods - needs.present; more > 0 && taken.pods-taken.present+more > n.MaxPods {
 		return false
 	}
 	for at := range needs.ports {

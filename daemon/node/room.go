@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,13 +95,16 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 	r := Room{Place: n.placeOf(w), Waiting: len(n.waiting), Priority: w.Priority, Nominated: w.nominated, MaxPods: n.MaxPods}
 	r.Node = n.facts.Labels[corev1.LabelHostname]
 	if g := w.line.gang; g != nil {
-		r.Gang = &GangWait{Key: g.key, Known: g.known, Need: g.need(), Bound: g.bound, Waiting: len(g.line.queue)}
+		r.Gang = &GangWait{Key: strings.TrimPrefix(g.key, togetherAgain), Known: g.known, Need: g.need(), Bound: g.bound, Waiting: len(g.line.queue)}
 		if g.known && g.bound < g.need() {
 			r.Gang.Fitting = n.countFitting(g.line)
 		}
 	}
 	r.Kept, r.Fair = n.keeping(w), n.fairPlace(w)
-	if r.Unfit = n.facts.Obstacles(&w.shape.terms); len(r.Unfit) == 0 && w.shape.crowded {
+	if !w.shape.continues {
+		r.Unfit = n.facts.Obstacles(&w.shape.terms)
+	}
+	if len(r.Unfit) == 0 && w.shape.crowded {
 		r.Unfit = []fit.Obstacle{n.tooManyRules()}
 	}
 	if len(r.Unfit) > 0 {
@@ -176,7 +180,7 @@ func (n *Node) placeOf(w *waiter) int {
 
 func (n *Node) shortages(r *Room, w *waiter) {
 	taken := n.taken(w)
-	r.Full = taken.pods >= n.MaxPods
+	r.Full = !w.shape.continues && taken.full(n.MaxPods)
 	for _, p := range w.shape.ports {
 		if taken.busy([]port{p}) {
 			r.Ports = append(r.Ports, p.number)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/jobd/jobd/daemon/relation"
@@ -11,6 +12,9 @@ import (
 type tally struct {
 	pods    int
 	ending  int // of them
+	pausing int // of them: they give their CPU away before long
+	// present are those of the pods that are counted as others already: they wait for their CPU only (Displaced).
+	present int
 	amounts Resources
 	ports   map[port]int // those of some address also as those of anyAddress
 	// matches are the pods that each rule counts, leaving those of them that are ending, and holds the pods that keep
@@ -29,6 +33,9 @@ func count(in *map[int]int, id, times int) {
 
 func (t *tally) add(p *Pod, times int) {
 	t.pods += times
+	if p.shape.continues {
+		t.present += times
+	}
 	if t.amounts == nil {
 		t.amounts = Resources{}
 	}
@@ -58,6 +65,7 @@ const anyAddress = "*"
 
 func (t *tally) merge(other *tally) {
 	t.pods += other.pods
+	t.present += other.present
 	if t.amounts == nil {
 		t.amounts = Resources{}
 	}
@@ -76,6 +84,9 @@ func (t *tally) merge(other *tally) {
 		t.ports[at] += times
 	}
 }
+
+// full reports whether no more pods are taken by a node that takes so many.
+func (t *tally) full(maxPods int) bool { return t.pods-t.present >= maxPods }
 
 // busy reports whether one of the ports is taken.
 func (t *tally) busy(ports []port) bool {
@@ -133,12 +144,12 @@ func (l *levels) from(priority int32) tally {
 	return sum
 }
 
-// below returns the number of pods of a lower priority, and of those among them that are ending.
+// below returns the number of pods of a lower priority, and of those among them that are ending, or being paused for others.
 func (l *levels) below(priority int32) (pods, ending int) {
 	for p, level := range l.by {
 		if p < priority {
 			pods += level.pods
-			ending += level.ending
+			ending += level.ending + level.pausing
 		}
 	}
 	return pods, ending
@@ -171,7 +182,7 @@ func (n *Node) withheld(w *waiter) tally {
 
 // fits reports whether one such pod fits beside what is taken.
 func (n *Node) fits(taken *tally, s *shape) bool {
-	if taken.pods >= n.MaxPods || taken.busy(s.ports) {
+	if !s.continues && taken.full(n.MaxPods) || taken.busy(s.ports) {
 		return false
 	}
 	if why, _ := n.apart(taken, s); why != "" {
@@ -196,7 +207,10 @@ func (n *Node) capacity(taken *tally, s *shape) int {
 	if len(s.ports) > 0 {
 		return 1
 	}
-	most := n.MaxPods - taken.pods
+	most := n.MaxPods - taken.pods + taken.present
+	if s.continues {
+		most = math.MaxInt
+	}
 	if n.Allocatable != nil {
 		for name, amount := range s.ask {
 			most = min(most, int((n.Allocatable[name]-taken.amounts[name])/amount))
@@ -208,7 +222,7 @@ func (n *Node) capacity(taken *tally, s *shape) int {
 // short returns what one such pod lacks beside what is taken, in a scheduler's words, and whether it would lack that on
 // the empty node too.
 func (n *Node) short(taken *tally, s *shape) (names []string, hopeless bool) {
-	if taken.pods+1 > n.MaxPods {
+	if !s.continues && taken.full(n.MaxPods) {
 		names = append(names, "Too many pods")
 		hopeless = n.MaxPods < 1
 	}

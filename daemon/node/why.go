@@ -105,6 +105,9 @@ func (n *Node) MakesWay(uid types.UID) string {
 
 // unfit returns why the node takes no pod of that shape even if it is empty.
 func (n *Node) unfit(s *shape) string {
+	if s.continues {
+		return "" // it is on the node
+	}
 	if !s.judged {
 		s.unfit, s.judged = n.facts.Unfit(&s.terms), true
 		s.selected, s.untolerated = n.facts.Selected(&s.terms), n.facts.Repels(&s.terms)

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
 )
@@ -20,8 +21,14 @@ type pausing struct {
 	failed time.Time // when that failed; zero if it did not
 }
 
-// Pause tells whether the pod is to be paused, which its Job decides. It is to be called before Apply.
+// Pause tells whether the pod is to be paused: with its Job, or for others (core.PodDisplaced). It is to be called before Apply.
 func (i *Issued) Pause(pause bool) { i.pause = pause }
+
+// CannotPause reports whether the containers of a pod that is to be paused could not be frozen at the last attempt.
+func CannotPause(pod *corev1.Pod) bool {
+	c := conditions.Find(pod.Status.Conditions, core.PodPaused)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == reasonFailedPause
+}
 
 // IsPaused reports whether the containers of a pod are frozen.
 func IsPaused(pod *corev1.Pod) bool {
@@ -45,18 +52,29 @@ func MayBePaused(pod *corev1.Pod) bool {
 // beginPause notes that the containers are about to be frozen.
 func (f *folder) beginPause() {
 	if f.issued.pause && !MayBePaused(f.pod) {
-		f.condition(pausingCondition)
+		f.condition(pausingCondition(f.pod))
 	}
 }
 
-var pausingCondition = corev1.PodCondition{
-	Type: core.PodPaused, Status: corev1.ConditionFalse, Reason: reasonPausing, Message: "the containers are about to be frozen, since the Job is paused",
+func pausingCondition(p *corev1.Pod) corev1.PodCondition {
+	_, since := whyPaused(p)
+	return corev1.PodCondition{
+		Type: core.PodPaused, Status: corev1.ConditionFalse, Reason: reasonPausing, Message: "the containers are about to be frozen, " + since,
+	}
 }
 
-// ToBePaused makes a pod look, to Recover, as it will once it is decided on, since its Job is paused: nothing will be launched for it.
+// whyPaused returns why a pod is paused, as the reason of PodPaused and in words.
+func whyPaused(p *corev1.Pod) (reason, since string) {
+	if _, displaced := core.DisplacedSince(p); displaced {
+		return core.ReasonPreempted, "since a pod of a higher priority has their CPU"
+	}
+	return batch.PausedByUser, "since the Job is paused"
+}
+
+// ToBePaused makes a pod that is to be paused look, to Recover, as it will once it is decided on: nothing will be launched for it.
 func ToBePaused(pod *corev1.Pod) {
 	if !MayBePaused(pod) {
-		conditions.Set(&pod.Status.Conditions, pausingCondition)
+		conditions.Set(&pod.Status.Conditions, pausingCondition(pod))
 	}
 }
 
@@ -120,12 +138,13 @@ func (f *folder) paused(o Observation) {
 	case wanted == Pause:
 		asked.failed = time.Time{}
 		if !IsPaused(f.pod) {
-			c.Status, c.Reason, c.Message = corev1.ConditionTrue, "JobPaused", "the containers are frozen, since the Job is paused"
+			reason, since := whyPaused(f.pod)
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reason, "the containers are frozen, "+since
 			f.condition(c)
-			f.events = append(f.events, Event{corev1.EventTypeNormal, "Paused", "Froze the containers, since the Job is paused", ""})
+			f.events = append(f.events, Event{corev1.EventTypeNormal, "Paused", "Froze the containers, " + since, ""})
 		}
 	default:
-		f.goOn("JobContinued")
+		f.goOn("Continued")
 		f.issued.change().pausing = nil
 		f.events = append(f.events, Event{corev1.EventTypeNormal, "Continued", "Let the containers go on", ""})
 	}

@@ -16,7 +16,7 @@ import (
 type Rule struct {
 	// Which starts it is for; nil stands for all.
 	index, pod, start, restart *span
-	container                  string
+	container, job             string
 	// chance is the probability with which it applies to one of them.
 	chance float64
 
@@ -41,6 +41,7 @@ var Default = End{After: time.Second}
 //	start=N or N-M      the starts of an index, from 1; without indexes those of a container in its pod
 //	restart=N or N-M    the restarts of a container in its pod; the first start is 0
 //	container=NAME
+//	job=NAME            where several Jobs are played
 //	chance=P            only with this probability, from 0 to 1
 //
 // Nothing, or *, is all. After it, exit=CODE (default 0) and after=DURATION or DURATION-DURATION (default 1s) say how they
@@ -70,12 +71,16 @@ func ParseRule(text string) (Rule, error) {
 			if r.container = value; value == "" {
 				err = fmt.Errorf("names no container")
 			}
+		case "job":
+			if r.job = value; value == "" {
+				err = fmt.Errorf("names no Job")
+			}
 		case "chance":
 			if r.chance, err = strconv.ParseFloat(value, 64); err != nil || !(r.chance >= 0 && r.chance <= 1) {
 				err = fmt.Errorf("%q is not a probability from 0 to 1", value)
 			}
 		default:
-			err = fmt.Errorf("before the colon there may be index, pod, start, restart, container and chance")
+			err = fmt.Errorf("before the colon there may be index, pod, start, restart, container, job and chance")
 		}
 		if err != nil {
 			return r, fmt.Errorf("%q in %q: %w", field, text, err)
@@ -155,7 +160,7 @@ func Rules(rules []Rule, seed uint64, other func(Start) End) func(Start) End {
 		for i := range rules {
 			r := &rules[i]
 			if !r.index.has(s.Index) || !r.pod.has(s.Pod) || !r.start.has(s.Number) || !r.restart.has(s.Restart) ||
-				r.container != "" && r.container != s.Container || r.chance < 1 && random.Float64() >= r.chance {
+				r.container != "" && r.container != s.Container || r.job != "" && r.job != s.Job || r.chance < 1 && random.Float64() >= r.chance {
 				continue
 			}
 			end := End{After: r.from, Exit: r.exit, OOM: r.oom, Needs: r.needs}

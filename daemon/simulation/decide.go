@@ -16,6 +16,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
 )
 
@@ -23,8 +24,8 @@ import (
 func (s *simulation) settlePod() bool {
 	for _, p := range s.live {
 		for _, name := range slices.Sorted(maps.Keys(p.running)) {
-			if r := p.running[name]; p.frozen.IsZero() && s.due(r.due) {
-				s.exit(p, name, r, r.exitCode, 0)
+			if r := p.running[name]; s.due(r.due) {
+				p.of.exit(p, name, r, r.exitCode, 0)
 			}
 		}
 		if p.dirty || s.due(p.wake) {
@@ -38,17 +39,18 @@ func (s *simulation) settlePod() bool {
 // follow folds in what has happened to a pod, and does what it needs next.
 func (s *simulation) follow(p *simulated) {
 	p.dirty, p.wake = false, time.Time{}
-	p.issued.Pause(s.record.Paused())
 	if pod.AwaitsSignal(p.Pod) {
-		p.issued.JobEnds(s.record.Deadline())
+		p.issued.JobEnds(p.of.record.Deadline())
 	}
+	_, displaced := core.DisplacedSince(p.Pod)
+	p.issued.Pause(displaced || p.of.record.Paused())
 	result := pod.Apply(p.Pod, &p.issued, p.observed, s.now)
 	p.observed = nil
 	actions, wake := pod.Next(p.Pod, &p.issued, s.now)
 	p.issued.Record(actions, s.now)
 	p.wake = wake
 	for _, a := range actions {
-		s.act(p, a)
+		p.of.act(p, a)
 	}
 	if !s.removeIfOver(p) && result.Changed {
 		s.fold(p)
@@ -68,7 +70,8 @@ func (s *simulation) enliven(p *simulated) {
 }
 
 // act carries an action out, at once.
-func (s *simulation) act(p *simulated, a pod.Action) {
+func (s *played) act(p *simulated, a pod.Action) {
+	s.moved = s.now
 	switch a.Kind {
 	case pod.Launch:
 		s.start(p, a.Container, a.Attempt)
@@ -76,15 +79,23 @@ func (s *simulation) act(p *simulated, a pod.Action) {
 		if r, ok := p.running[a.Container]; ok && r.attempt == a.Attempt {
 			s.exit(p, a.Container, r, 128+int(a.Signal), int(a.Signal))
 		}
+	case pod.Pause:
+		for _, r := range p.running {
+			if !r.due.IsZero() {
+				r.due, r.left = time.Time{}, max(r.due.Sub(s.now), time.Nanosecond)
+			}
+		}
+		p.observe(s.now, pod.Observation{What: pod.Paused, OK: true})
+	case pod.Continue:
+		for _, r := range p.running {
+			if r.left > 0 {
+				r.due, r.left = s.now.Add(r.left), 0
+			}
+		}
+		p.observe(s.now, pod.Observation{What: pod.Continued, OK: true})
 	case pod.SendSignal:
 		p.observe(s.now, pod.Observation{What: pod.SignalSent, OK: true})
 		s.tell("Signaled", p, "gets %s (%s)", unix.SignalName(a.Signal), core.SignalAnnotation)
-	case pod.Pause:
-		p.frozen = s.now
-		p.observe(s.now, pod.Observation{What: pod.Paused, OK: true})
-	case pod.Continue:
-		p.thaw(s.now)
-		p.observe(s.now, pod.Observation{What: pod.Continued, OK: true})
 	case pod.TearDown:
 		for name, r := range p.running {
 			s.exit(p, name, r, 128+int(syscall.SIGKILL), int(syscall.SIGKILL))
@@ -93,20 +104,10 @@ func (s *simulation) act(p *simulated, a pod.Action) {
 	}
 }
 
-// thaw lets the containers of a pod go on, which take as much longer as they were frozen.
-func (p *simulated) thaw(now time.Time) {
-	for _, r := range p.running {
-		if !p.frozen.IsZero() && !r.due.IsZero() {
-			r.due = r.due.Add(now.Sub(p.frozen))
-		}
-	}
-	p.frozen = time.Time{}
-}
-
 // fold tells the Job and the node of a pod as it now is.
 func (s *simulation) fold(p *simulated) {
-	s.record.SetPod(job.Summarize(p.Pod))
-	s.dirty = true
+	p.of.record.SetPod(job.Summarize(p.Pod))
+	p.of.dirty = true
 	switch {
 	case podspec.Ended(p.Pod) || p.DeletionTimestamp != nil && p.Spec.NodeName == "":
 		s.node.Gone(p.UID)
@@ -116,11 +117,19 @@ func (s *simulation) fold(p *simulated) {
 			started = p.Status.StartTime.Time
 		}
 		s.node.Bound(p.request, started, p.DeletionTimestamp != nil)
+		since, displaced := core.DisplacedSince(p.Pod)
+		held := p.of.record.Paused()
+		s.node.Displaced(p.UID, since, held)
+		frozen := pod.IsPaused(p.Pod) && (displaced || held)
+		s.node.Freeze(p.UID, node.Pause{
+			Frozen: frozen, For: core.PausedFor(p.Pod),
+			Stands: frozen || displaced || p.of.record.Stands(), Later: max(core.PausedFor(p.Pod), p.of.record.PausedFor()),
+		})
 	case len(p.Spec.SchedulingGates) > 0:
-	case s.record.WindowClosed() != "": // it is folded in again when that opens
+	case p.of.record.WindowClosed() != "" || p.of.record.Paused(): // it is folded in again when that opens, or it goes on
 		s.node.Gone(p.UID)
 	default:
-		s.node.Wait(p.request, false)
+		s.node.Wait(p.request, p.nominated)
 	}
 }
 
@@ -136,11 +145,11 @@ func (s *simulation) removeIfOver(p *simulated) bool {
 	if p.DeletionTimestamp == nil || !pod.Done(p.Pod) || len(p.Finalizers) > 0 {
 		return false
 	}
-	s.record.DropPod(p.UID)
+	p.of.record.DropPod(p.UID)
 	s.node.Gone(p.UID)
 	delete(s.byUID, p.UID)
-	s.pods[p.number-1] = nil
-	s.dirty = true
+	p.of.pods[p.number-1] = nil
+	p.of.dirty = true
 	return true
 }
 
@@ -160,19 +169,68 @@ func (s *simulation) admit() bool {
 		conditions.Set(&p.Status.Conditions, scheduled)
 		s.touch(p)
 	}
-	return true // all pods have one priority, so none is preempted
+	for _, uid := range step.Continue {
+		s.displace(s.byUID[uid], false)
+	}
+	for _, uid := range step.Nominate {
+		s.byUID[uid].nominated = true
+	}
+	for _, uid := range step.Pause {
+		s.displace(s.byUID[uid], true)
+	}
+	for _, uid := range step.Victims {
+		s.preempt(s.byUID[uid])
+	}
+	return true
 }
 
-func (s *simulation) jobDue() bool { return s.dirty || s.due(s.wake) }
+// displace pauses a pod for others, or lets it go on.
+func (s *simulation) displace(p *simulated, displaced bool) {
+	c := corev1.PodCondition{
+		Type: core.PodDisplaced, Status: corev1.ConditionFalse, ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(s.now),
+	}
+	if displaced {
+		c.Status, c.Reason = corev1.ConditionTrue, core.ReasonPreempted
+		p.of.tell("Paused", p, "is paused for a pod of a higher priority (%s)", core.PreemptByAnnotation)
+	} else {
+		p.of.tell("Continued", p, "goes on: its CPU is free again")
+	}
+	conditions.Set(&p.Status.Conditions, c)
+	s.touch(p)
+}
+
+// preempt ends a pod for others.
+func (s *simulation) preempt(p *simulated) {
+	if podspec.Ended(p.Pod) || p.DeletionTimestamp != nil {
+		return
+	}
+	conditions.Set(&p.Status.Conditions, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(s.now),
+	})
+	p.of.tell("Preempted", p, "is preempted by a pod of a higher priority")
+	s.delete(p, core.SignalLead(p.Pod, s.now))
+}
+
+// jobDue returns a Job to be decided on, nil if there is none.
+func (s *simulation) jobDue() *played {
+	for _, j := range s.jobs {
+		if j.begun && (j.dirty || s.due(j.wake)) {
+			return j
+		}
+	}
+	return nil
+}
 
 // decide takes one decision about the Job and carries it out, in the order of its fields.
-func (s *simulation) decide() error {
+func (s *played) decide() error {
 	s.dirty = false
+	s.record.Hold(s.needsPlace())
 	d := job.Decide(s.record, s.now, s.Settings)
 	s.wake = d.Wake
 	for _, n := range d.Create {
-		if len(s.pods) >= s.MaxCreated {
-			return fmt.Errorf("the Job has created %d pods in %s and has not ended: this is not simulated any further", len(s.pods), s.now.Sub(s.Begin))
+		if s.created >= s.MaxCreated {
+			return fmt.Errorf("the Job has created %d pods in %s and has not ended: this is not simulated any further", s.created, s.now.Sub(s.Begin))
 		}
 		p, err := s.create(n)
 		if err != nil {
@@ -189,7 +247,7 @@ func (s *simulation) decide() error {
 	}
 	for _, ref := range d.Delete {
 		if p := s.byUID[ref.UID]; p != nil {
-			s.delete(p)
+			s.delete(p, 0)
 		}
 	}
 	if d.PausedFor != nil {
@@ -198,13 +256,7 @@ func (s *simulation) decide() error {
 	for _, status := range d.Status {
 		s.tellConditions(&status)
 		s.job.Status = status
-		closed := s.record.WindowClosed()
-		if s.record.SetJob(s.job, s.now); s.record.WindowClosed() != closed {
-			for _, p := range s.live {
-				s.touch(p)
-			}
-		}
-		s.dirty = true
+		s.changed()
 	}
 	if s.gang != "" {
 		s.node.Resize(s.gang, s.record.AtOnce())
@@ -214,17 +266,17 @@ func (s *simulation) decide() error {
 	return nil
 }
 
-// delete deletes a pod with the grace of its spec.
-func (s *simulation) delete(p *simulated) {
+// delete deletes a pod with the grace of its spec, and the time that it has after its signal.
+func (s *simulation) delete(p *simulated, lead time.Duration) {
 	if p.DeletionTimestamp == nil {
 		var grace int64
 		if g := p.Spec.TerminationGracePeriodSeconds; g != nil && !pod.Done(p.Pod) && !podspec.Ended(p.Pod) {
-			grace = *g
+			grace = *g + int64(lead/time.Second)
 		}
 		t := metav1.NewTime(s.now.Add(podspec.Seconds(grace)).Truncate(time.Second))
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &t, &grace
 		p.Generation++
-		s.tell("Deleted", p, "is deleted")
+		p.of.tell("Deleted", p, "is deleted")
 	}
 	if !s.removeIfOver(p) {
 		s.touch(p)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
@@ -32,6 +34,31 @@ func TestAHeldJobIsPlayed(t *testing.T) {
 		}
 		if text := r.Text(); !strings.Contains(text, c.says) || r.Finished != c.finishes {
 			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+}
+
+// What waits for ever ends a simulation though its window goes on to open and to close, and the window of a namespace is followed.
+func TestAWindowDoesNotKeepASimulationGoing(t *testing.T) {
+	begin := time.Date(2026, 11, 27, 0, 30, 0, 0, time.UTC)
+	night := map[string]string{core.WindowAnnotation: "01:00-02:00", core.WindowTimeZoneAnnotation: "UTC"}
+	stuck := newJob(batchv1.JobSpec{Parallelism: ptr.To[int32](0)})
+	stuck.Annotations = night
+	r, err := Run(Config{Job: stuck, Begin: begin, Behave: func(Start) End { return Default }})
+	if err != nil || r.Finished || r.Stuck != "its parallelism is 0, so it has no pods" {
+		t.Errorf("%v, %s", err, r.Stuck)
+	}
+	j, later := newJob(batchv1.JobSpec{}), newJob(batchv1.JobSpec{Suspend: ptr.To(true)})
+	later.Name, later.UID = "later", "later"
+	later.Annotations = map[string]string{batch.StartAtAnnotation: "2026-11-27T03:00:00Z", core.WindowAnnotation: "00:00-24:00"}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: j.Namespace, Annotations: night}}
+	r, err = Run(Config{Job: j, More: []*batchv1.Job{later}, Namespaces: []*corev1.Namespace{ns}, Begin: begin, Behave: func(Start) End { return Default }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, starts := range []time.Duration{30 * time.Minute, 150 * time.Minute} {
+		if s := r.Jobs[i].Status; !r.Jobs[i].Finished || s.StartTime == nil || s.StartTime.Sub(begin) != starts {
+			t.Errorf("%s: %+v\n%s", r.Jobs[i].Name, s, r.Text())
 		}
 	}
 }

@@ -1,9 +1,9 @@
-// Package simulation plays a Job to its end in virtual time: which pods are created when, what each of them counts as,
-// and how the Job ends.
+// Package simulation plays Jobs to their end in virtual time: which pods are created when, what each of them counts as,
+// and how the Jobs end.
 //
-// In come a Job and how its containers behave. Out goes a timeline with the final status. All decisions are the daemon's
-// own (daemon/job, daemon/pod, daemon/node); only what happens to containers is made up. Nothing here does I/O, and the
-// same input always gives the same output.
+// In come one or several Jobs and how their containers behave. Out goes a timeline with the final status. All decisions are the
+// daemon's own (daemon/job, daemon/pod, daemon/node, daemon/hold); only what happens to containers is made up. Nothing here does I/O,
+// and the same input always gives the same output.
 package simulation
 
 import (
@@ -15,6 +15,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -32,6 +34,8 @@ const nodeName = "simulated"
 
 // Start is one start of a container.
 type Start struct {
+	// Job is the name of the Job.
+	Job string
 	// Pod counts the pods of the Job from 1, in the order of their creation.
 	Pod int
 	// Index is the completion index, -1 for none.
@@ -56,6 +60,12 @@ type End struct {
 type Config struct {
 	// Job is as the API stores it: with defaults, validated, with a UID.
 	Job *batchv1.Job
+	// More are Jobs that are played with it on the same machine. Each begins when it was created, but not before Begin. All have different
+	// names and UIDs.
+	More []*batchv1.Job
+	// Namespaces, with what their annotations say of Jobs, and PriorityClasses are those that the Jobs name. A namespace may be missing.
+	Namespaces      []*corev1.Namespace
+	PriorityClasses []*schedulingv1.PriorityClass
 	// Behave returns how a start ends. It is asked once for each start of a main container; init containers and sidecars
 	// end at once with 0, or run until they are stopped.
 	Behave func(Start) End
@@ -66,6 +76,8 @@ type Config struct {
 	Allocatable node.Resources
 	// StarvationAfter is the daemon's setting.
 	StarvationAfter time.Duration
+	// Fair orders pods of the same priority by what their namespaces have used; nil: by age.
+	Fair *node.Fair
 	// Begin is when the Job is created.
 	Begin time.Time
 	// MaxCreated ends a simulation that creates more pods than this; 0 is 100000.
@@ -78,8 +90,10 @@ type Entry struct {
 	At time.Duration `json:"-"`
 	// Seconds is the same, for programs.
 	Seconds float64 `json:"seconds"`
-	// What is Created, Started, Ended, Counted, BackOff, Waits, Deleted or Condition.
+	// What is Created, Started, Ended, Counted, BackOff, Waits, Begins, Deleted, Preempted, Paused, Continued, Signaled or Condition.
 	What string `json:"what"`
+	// Job is empty where only one is played.
+	Job string `json:"job,omitempty"`
 	// Pod and Index are empty where it is not about a pod.
 	Pod     string `json:"pod,omitempty"`
 	Index   *int   `json:"index,omitempty"`
@@ -88,8 +102,18 @@ type Entry struct {
 
 // Result is what has happened.
 type Result struct {
-	Timeline []Entry           `json:"timeline"`
-	Status   batchv1.JobStatus `json:"status"`
+	Timeline []Entry `json:"timeline"`
+	// What has become of Config.Job.
+	JobResult
+	// Jobs is what has become of each Job, if several were played.
+	Jobs []JobResult `json:"jobs,omitempty"`
+}
+
+// JobResult is what has become of a Job.
+type JobResult struct {
+	// Name is empty where only one is played.
+	Name   string            `json:"name,omitempty"`
+	Status batchv1.JobStatus `json:"status"`
 	// Pods is how many pods were created.
 	Pods int `json:"pods"`
 	// Finished says that the Job has ended. If it has not, Stuck says why nothing more happens.
@@ -102,9 +126,12 @@ type Result struct {
 	Left []*corev1.Pod `json:"-"`
 }
 
-// Run plays a Job to its end, or until nothing more happens.
+// Run plays Jobs to their end, or until nothing more happens.
 func Run(c Config) (*Result, error) {
-	s := newSimulation(c)
+	s, err := newSimulation(c)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		if err := s.settle(); err != nil {
 			return nil, err
@@ -112,9 +139,8 @@ func Run(c Config) (*Result, error) {
 		if s.over() {
 			break
 		}
-		next := s.next()
-		if next.IsZero() {
-			s.result.Stuck = s.stuck()
+		next, others := s.next()
+		if next.IsZero() || !others && s.repeats(next) {
 			if n := len(s.result.Timeline); n > 0 { // what was due since then has changed nothing
 				s.now = s.Begin.Add(s.result.Timeline[n-1].At)
 			}
@@ -125,39 +151,57 @@ func Run(c Config) (*Result, error) {
 	return s.finish(), nil
 }
 
-// simulation is a Job that is being played.
+// simulation are Jobs that are being played.
 type simulation struct {
 	Config
-	now      time.Time
+	now        time.Time
+	moved      time.Time // when something has happened last that was not a window
+	node       *node.Node
+	jobs       []*played    // in the order in which they begin
+	live       []*simulated // the pods for which something is left to be done
+	byUID      map[types.UID]*simulated
+	created    int // pods
+	groups     []*group
+	undecided  []*group                     // of these, in which something has changed
+	namespaces map[string]map[string]string // their annotations
+	result     Result
+}
+
+// played is one of the Jobs.
+type played struct {
+	*simulation
 	job      *batchv1.Job
 	record   *job.Record
-	node     *node.Node
+	begin    time.Time // of it
+	begun    bool
+	priority int32        // of its pods
 	pods     []*simulated // in the order of their creation; those that are gone are nil
-	live     []*simulated // those for which something is left to be done
-	byUID    map[types.UID]*simulated
-	attempts map[int]int // of an index
-	wake     time.Time   // of the Job
-	dirty    bool        // the Job is to be decided on
-	gang     string      // the key of the PodGroup, empty for none
-	backoff  time.Time   // the last one that the timeline tells, and those of indexes
+	attempts map[int]int  // of an index
+	wake     time.Time
+	dirty    bool      // it is to be decided on
+	awaits   []*need   // Jobs after which it begins
+	startAt  time.Time // before which it does not; zero: at any time
+	group    *group    // nil for none
+	gang     string    // the key of the PodGroup, empty for none
+	backoff  time.Time // the last one that the timeline tells, and those of indexes
 	held     map[int32]time.Time
-	result   Result
 }
 
 // simulated is a pod.
 type simulated struct {
 	*corev1.Pod
-	number   int
-	index    int
-	issued   pod.Issued
-	request  *node.Pod
-	observed []pod.Observation
-	running  map[string]*run
-	wake     time.Time
-	frozen   time.Time // since when its containers are; zero if they are not
-	dirty    bool
-	live     bool
-	told     bool // that it waits
+	of        *played
+	nominated bool
+	number    int
+	index     int
+	issued    pod.Issued
+	request   *node.Pod
+	observed  []pod.Observation
+	running   map[string]*run
+	wake      time.Time
+	dirty     bool
+	live      bool
+	told      bool // that it waits
 }
 
 // run is a container that runs.
@@ -167,9 +211,10 @@ type run struct {
 	due      time.Time // zero: until it is stopped
 	exitCode int
 	oom      bool
+	left     time.Duration // of one that is frozen, until it is due; 0: nothing
 }
 
-func newSimulation(c Config) *simulation {
+func newSimulation(c Config) (*simulation, error) {
 	if c.MaxPods == 0 {
 		c.MaxPods = 1 << 30
 	}
@@ -177,33 +222,77 @@ func newSimulation(c Config) *simulation {
 		c.MaxCreated = 100_000
 	}
 	s := &simulation{
-		Config: c, now: c.Begin, job: c.Job.DeepCopy(), node: node.New(c.MaxPods, c.Allocatable),
-		byUID: map[types.UID]*simulated{}, attempts: map[int]int{}, held: map[int32]time.Time{}, dirty: true,
+		Config: c, now: c.Begin, moved: c.Begin, node: node.New(c.MaxPods, c.Allocatable), byUID: map[types.UID]*simulated{}, namespaces: map[string]map[string]string{},
 	}
-	if batch.Awaits(s.job) {
-		s.hold()
+	s.node.StarvationAfter, s.node.Fair = c.StarvationAfter, c.Fair
+	for _, ns := range c.Namespaces {
+		s.namespaces[ns.Name] = ns.Annotations
+		if share, err := core.Share(ns.Annotations); err == nil {
+			s.node.SetShare(account(ns.Name), share)
+		}
 	}
-	s.tellGroup()
-	s.record = job.NewRecord(s.job, nil)
+	// The machine that is made up is one that the pods run on: it has the labels that they select.
 	described := &corev1.Node{}
-	described.Labels = nodeLabels(s.job)
+	described.Labels = map[string]string{}
+	for _, j := range append([]*batchv1.Job{c.Job}, c.More...) {
+		for name, value := range j.Spec.Template.Spec.NodeSelector {
+			if _, known := described.Labels[name]; !known {
+				described.Labels[name] = value
+			}
+		}
+		of := &played{simulation: s, job: j.DeepCopy(), begin: c.Begin, attempts: map[int]int{}, held: map[int32]time.Time{}}
+		spec := j.Spec.Template.Spec.DeepCopy()
+		if name := spec.PriorityClassName; len(c.More) == 0 && name != "" { // a priority means nothing to a single Job
+			s.PriorityClasses = append(slices.Clone(s.PriorityClasses), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+		if err := s.prioritize(spec); err != nil {
+			return nil, fmt.Errorf("jobs/%s: %w", j.Name, err)
+		}
+		of.priority = *spec.Priority
+		if j != c.Job && j.CreationTimestamp.After(c.Begin) {
+			of.begin = j.CreationTimestamp.Time
+		}
+		s.jobs = append(s.jobs, of)
+	}
+	slices.SortStableFunc(s.jobs, func(a, b *played) int { return a.begin.Compare(b.begin) })
 	s.node.Describe(described)
-	s.node.StarvationAfter = c.StarvationAfter
-	return s
+	return s, nil
 }
 
-// nodeLabels are those that the Job's pods select: the machine that is made up is one that they run on.
-func nodeLabels(j *batchv1.Job) map[string]string { return j.Spec.Template.Spec.NodeSelector }
+// account is whose use of the machine pods of a namespace are.
+func account(namespace string) string { return "namespace " + namespace }
 
-// settle takes all decisions that are due now, in the order of the daemon: pods, Jobs, admission.
+// several reports whether there is more than one Job, so that the timeline has to say which is meant.
+func (s *simulation) several() bool { return len(s.jobs) > 1 }
+
+// arrive lets the Jobs begin whose time has come.
+func (s *simulation) arrive() {
+	for _, j := range s.jobs {
+		if j.begun || j.begin.After(s.now) {
+			continue
+		}
+		j.begun, j.dirty = true, true
+		j.record = job.NewRecord(j.job, nil)
+		j.record.Inherit(core.WindowOf(s.namespaces[j.job.Namespace]))
+		if s.several() {
+			j.tell("Begins", nil, "is created")
+		}
+		j.enter()
+	}
+}
+
+// settle takes all decisions that are due now, in the order of the daemon: pods, Jobs, what holds those back, admission.
 func (s *simulation) settle() error {
+	s.arrive()
 	for {
+		of := s.jobDue()
 		switch {
 		case s.settlePod():
-		case s.jobDue():
-			if err := s.decide(); err != nil {
+		case of != nil:
+			if err := of.decide(); err != nil {
 				return err
 			}
+		case s.settleHolds():
 		case s.admit():
 		default:
 			s.tellWaits()
@@ -214,34 +303,60 @@ func (s *simulation) settle() error {
 
 func (s *simulation) due(t time.Time) bool { return !t.IsZero() && !t.After(s.now) }
 
-// next returns when something is due; zero for never.
-func (s *simulation) next() (next time.Time) {
+// next returns when something is due, zero for never, and whether anything is that is not the next decision about a Job.
+func (s *simulation) next() (next time.Time, others bool) {
 	note := func(t time.Time) {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
 	}
-	note(s.wake)
+	for _, j := range s.jobs {
+		note(j.wake)
+	}
+	ofJobs := next
+	next = time.Time{}
+	for _, j := range s.jobs {
+		if !j.begun {
+			note(j.begin)
+		}
+		if j.startAt.After(s.now) {
+			note(j.startAt)
+		}
+	}
 	note(s.node.Wake())
 	for _, p := range s.live {
 		note(p.wake)
 		for _, r := range p.running {
-			if p.frozen.IsZero() {
-				note(r.due)
-			}
+			note(r.due)
 		}
 	}
-	return next
+	others = !next.IsZero()
+	note(ofJobs)
+	return next, others
 }
 
-// over reports whether the Job has ended and nothing is left to be done for its pods.
+// repeats reports whether nothing but windows that open and close has happened for so long that nothing else will: they are the same in
+// each week, and any deadline has come by then.
+func (s *simulation) repeats(next time.Time) bool {
+	longest := 15 * 24 * time.Hour
+	for _, j := range s.jobs {
+		longest = max(longest, 15*24*time.Hour+podspec.Seconds(ptr.Deref(j.job.Spec.ActiveDeadlineSeconds, 0)))
+	}
+	return next.Sub(s.moved) > longest
+}
+
+// over reports whether the Jobs have ended and nothing is left to be done for their pods.
 func (s *simulation) over() bool {
-	return s.record.Finished() && len(s.live) == 0
+	return len(s.live) == 0 && !slices.ContainsFunc(s.jobs, func(j *played) bool { return !j.begun || !j.record.Finished() })
 }
 
 // stuck says why nothing more happens to a Job that has not ended.
-func (s *simulation) stuck() string {
+func (s *played) stuck() string {
 	switch {
+	case len(s.awaits) > 0:
+		return s.stillAwaits()
+	case s.needsPlace():
+		return "it has no place in the concurrency group " + s.group.name
 	case ptr.Deref(s.job.Spec.Suspend, false):
 		return "it is suspended (spec.suspend), so nothing happens until somebody resumes it"
 	case s.record.Paused():
@@ -252,7 +367,7 @@ func (s *simulation) stuck() string {
 		return "its parallelism is 0, so it has no pods"
 	case s.node.Waiting() > 0:
 		for _, p := range s.live {
-			if why := s.node.Why(p.UID); why != "" {
+			if why := s.node.Why(p.UID); why != "" && p.of == s {
 				return "pods wait for room for ever: " + why
 			}
 		}
@@ -261,11 +376,26 @@ func (s *simulation) stuck() string {
 }
 
 func (s *simulation) finish() *Result {
-	r := &s.result
+	for _, j := range s.jobs {
+		r := j.finish()
+		if s.several() {
+			r.Name = j.job.Name
+			s.result.Jobs = append(s.result.Jobs, r)
+		}
+		if j.job.UID == s.Job.UID {
+			s.result.JobResult = r
+		}
+	}
+	return &s.result
+}
+
+func (s *played) finish() (r JobResult) {
 	r.Status, r.Finished, r.Pods = s.job.Status, s.record.Finished(), len(s.pods)
-	r.Took = s.now.Sub(s.Begin)
+	r.Took = s.now.Sub(s.begin)
 	if end := batch.End(&s.job.Status); end != nil {
-		r.Took = max(0, end.LastTransitionTime.Sub(s.Begin.Truncate(time.Second)))
+		r.Took = max(0, end.LastTransitionTime.Sub(s.begin.Truncate(time.Second)))
+	} else {
+		r.Stuck = s.stuck()
 	}
 	r.TookSeconds = r.Took.Seconds()
 	for _, p := range s.pods {
@@ -276,9 +406,12 @@ func (s *simulation) finish() *Result {
 	return r
 }
 
-func (s *simulation) tell(what string, p *simulated, format string, args ...any) {
+func (s *played) tell(what string, p *simulated, format string, args ...any) {
 	e := Entry{At: s.now.Sub(s.Begin), What: what, Message: fmt.Sprintf(format, args...)}
 	e.Seconds = e.At.Seconds()
+	if s.several() {
+		e.Job = s.job.Name
+	}
 	if p != nil {
 		e.Pod = p.Name
 		if p.index >= 0 {
@@ -286,6 +419,9 @@ func (s *simulation) tell(what string, p *simulated, format string, args ...any)
 		}
 	}
 	s.result.Timeline = append(s.result.Timeline, e)
+	if what != "Condition" { // those of a window come again and again, and the last ones of the Job once
+		s.moved = s.now
+	}
 }
 
 // tellWaits tells which pods have no room.
@@ -296,13 +432,13 @@ func (s *simulation) tellWaits() {
 		}
 		if why := s.node.Why(p.UID); why != "" {
 			p.told = true
-			s.tell("Waits", p, "waits for room: %s", why)
+			p.of.tell("Waits", p, "waits for room: %s", why)
 		}
 	}
 }
 
 // join makes a pod a member of the Job's gang, if it has one.
-func (s *simulation) join(p *corev1.Pod) error {
+func (s *played) join(p *corev1.Pod) error {
 	if !job.IsGang(s.job, s.Settings) {
 		return nil
 	}
@@ -327,7 +463,7 @@ func (s *simulation) join(p *corev1.Pod) error {
 }
 
 // start is what happens when a container is launched.
-func (s *simulation) start(p *simulated, container string, attempt int) {
+func (s *played) start(p *simulated, container string, attempt int) {
 	r := &run{attempt: attempt, started: s.now}
 	p.observe(s.now, pod.Observation{What: pod.SetUp})
 	p.observe(s.now, pod.Observation{
@@ -343,7 +479,7 @@ func (s *simulation) start(p *simulated, container string, attempt int) {
 			}
 			count = s.attempts[p.index]
 		}
-		end := s.Behave(Start{Pod: p.number, Index: p.index, Number: count, Container: container, Restart: attempt})
+		end := s.Behave(Start{Job: s.job.Name, Pod: p.number, Index: p.index, Number: count, Container: container, Restart: attempt})
 		r.due, r.exitCode = s.now.Add(max(0, end.After)), end.Exit
 		if limit := memoryLimit(p.Pod, container); end.OOM || limit > 0 && limit < end.Needs {
 			r.exitCode, r.oom = 128+int(syscall.SIGKILL), true
@@ -376,7 +512,7 @@ func isSidecar(p *corev1.Pod, container string) bool {
 }
 
 // exit ends a container.
-func (s *simulation) exit(p *simulated, container string, r *run, code, signal int) {
+func (s *played) exit(p *simulated, container string, r *run, code, signal int) {
 	delete(p.running, container)
 	p.observe(s.now, pod.Observation{What: pod.Exited, Container: container, Attempt: r.attempt, Status: runtime.Status{
 		State: runtime.Exited, Name: container, Attempt: r.attempt, StartedAt: r.started, FinishedAt: s.now, ExitCode: code, Signal: signal,
@@ -416,17 +552,25 @@ func indexOf(p *corev1.Pod) int {
 }
 
 // create makes the next pod.
-func (s *simulation) create(n job.NewPod) (*simulated, error) {
+func (s *played) create(n job.NewPod) (*simulated, error) {
 	made := len(s.pods) + 1
 	p := job.NewPodFor(s.job, n, number(made))
 	if err := s.join(p); err != nil {
 		return nil, err
 	}
 	core.SetPodDefaults(p)
+	if err := s.prioritize(&p.Spec); err != nil {
+		return nil, err
+	}
 	p.UID = types.UID(fmt.Sprintf("%s-pod-%09d", s.job.UID, made))
 	core.PreparePod(p, s.now)
-	sim := &simulated{Pod: p, number: made, index: indexOf(p), request: node.PodOf(p), running: map[string]*run{}, dirty: true}
+	sim := &simulated{Pod: p, of: s, number: made, index: indexOf(p), request: node.PodOf(p), running: map[string]*run{}, dirty: true}
 	sim.request.Within(s.job.Spec.ActiveDeadlineSeconds)
+	sim.request.Ahead, sim.request.Pausable = node.Ahead(batch.Prioritized(s.job.Annotations)), s.pausable()
+	if s.Fair != nil {
+		sim.request.Account = account(s.job.Namespace)
+	}
+	s.created++
 	s.pods = append(s.pods, sim)
 	s.byUID[p.UID] = sim
 	s.enliven(sim)

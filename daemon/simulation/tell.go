@@ -13,7 +13,7 @@ import (
 )
 
 // tellCounted tells what a pod counts as.
-func (s *simulation) tellCounted(p *simulated, r job.Release) {
+func (s *played) tellCounted(p *simulated, r job.Release) {
 	var words string
 	switch {
 	case r.Outcome == job.Succeeded:
@@ -36,7 +36,7 @@ func (s *simulation) tellCounted(p *simulated, r job.Release) {
 }
 
 // tellConditions tells which conditions of the Job are new.
-func (s *simulation) tellConditions(next *batchv1.JobStatus) {
+func (s *played) tellConditions(next *batchv1.JobStatus) {
 	for _, c := range next.Conditions {
 		known := false
 		for _, old := range s.job.Status.Conditions {
@@ -64,7 +64,7 @@ func moreMemory(p *corev1.Pod) string {
 }
 
 // tellBackoff tells until when no pod is created.
-func (s *simulation) tellBackoff() {
+func (s *played) tellBackoff() {
 	if s.record.Finished() {
 		return
 	}
@@ -87,22 +87,43 @@ func (r *Result) Text() string {
 	var b strings.Builder
 	for _, e := range r.Timeline {
 		who := ""
-		if e.Pod != "" {
+		switch {
+		case e.Pod != "":
 			who = "pods/" + e.Pod + " "
+		case e.Job != "" && e.What != "Condition":
+			who = "jobs/" + e.Job + " "
 		}
-		fmt.Fprintf(&b, "%10s  %s%s\n", e.At.Round(time.Millisecond), who, e.Message)
+		message := e.Message
+		if e.Job != "" && e.What == "Condition" {
+			message = "jobs/" + e.Job + strings.TrimPrefix(message, "the Job")
+		}
+		fmt.Fprintf(&b, "%10s  %s%s\n", e.At.Round(time.Millisecond), who, message)
 	}
+	b.WriteString("\n")
+	if len(r.Jobs) == 0 {
+		r.JobResult.write(&b)
+	}
+	for i := range r.Jobs {
+		r.Jobs[i].write(&b)
+	}
+	return b.String()
+}
+
+func (r *JobResult) write(b *strings.Builder) {
 	s := &r.Status
 	state := "has not ended: " + r.Stuck
 	if end := batch.End(s); end != nil {
 		state = fmt.Sprintf("is %s after %s (%s)", end.Type, r.Took, end.Reason)
 	}
-	fmt.Fprintf(&b, "\nThe Job %s. Pods created: %d, succeeded: %d, failed: %d.\n", state, r.Pods, s.Succeeded, s.Failed)
+	name := "The Job"
+	if r.Name != "" {
+		name += " " + r.Name
+	}
+	fmt.Fprintf(b, "%s %s. Pods created: %d, succeeded: %d, failed: %d.\n", name, state, r.Pods, s.Succeeded, s.Failed)
 	if s.CompletedIndexes != "" {
-		fmt.Fprintf(&b, "Completed indexes: %s\n", s.CompletedIndexes)
+		fmt.Fprintf(b, "Completed indexes: %s\n", s.CompletedIndexes)
 	}
 	if s.FailedIndexes != nil && *s.FailedIndexes != "" {
-		fmt.Fprintf(&b, "Failed indexes: %s\n", *s.FailedIndexes)
+		fmt.Fprintf(b, "Failed indexes: %s\n", *s.FailedIndexes)
 	}
-	return b.String()
 }

@@ -31,6 +31,9 @@ type Runtime struct {
 	onExit     func(runtime.Status)
 	sequence   uint64
 	closed     bool
+
+	// Unfreezable makes attempts to freeze containers fail, as where a process hangs in the kernel. It is to be set before any starts.
+	Unfreezable bool
 }
 
 var _ runtime.Runtime = (*Runtime)(nil)
@@ -175,6 +178,8 @@ func (r *Runtime) Freeze(_, id string, freeze bool) error {
 	switch now := time.Since(r.began); {
 	case !ok || s.ended != nil:
 		return fmt.Errorf("freeze container %s: it is not running: %w", id, errdefs.ErrNotFound)
+	case freeze && r.Unfreezable:
+		return fmt.Errorf("freeze container %s: not all of its processes stop", id)
 	case s.frozen == freeze:
 	case freeze:
 		r.stop(s)

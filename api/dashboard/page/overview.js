@@ -5,7 +5,7 @@ import {h, link, ago, between, bytes, quantity, jobState, badge, table, section,
 
 const shown = 200; // rows; thousands would only slow the page down
 const explained = 30; // Jobs whose reasons are asked for
-const rank = {Running: 0, Waiting: 1, Failing: 2, Completing: 2, Terminating: 3, Suspended: 4, Paused: 4, Failed: 5, Complete: 6};
+const rank = {Running: 0, Waiting: 1, Failing: 2, Completing: 2, Terminating: 3, Suspended: 4, Paused: 4, Preempted: 4, Failed: 5, Complete: 6};
 
 // brief keeps of a Job what the overview shows.
 function brief(job) {

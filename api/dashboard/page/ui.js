@@ -58,7 +58,9 @@ export function jobState(job) {
   const ending = find('FailureTarget') ?? find('SuccessCriteriaMet');
   if (ending) return {state: ending.type === 'FailureTarget' ? 'Failing' : 'Completing', reason: ending.reason, message: ending.message};
   if (spec.suspend) return {state: awaits(job) ? 'Waiting' : 'Suspended'};
-  if ('jobd.dev/paused-at' in (metadata.annotations ?? {}) || find('jobd.dev/Paused') && find('jobd.dev/WindowClosed')) return {state: 'Paused'};
+  const pause = find('jobd.dev/Paused')?.reason;
+  if ('jobd.dev/paused-at' in (metadata.annotations ?? {}) || pause === 'JobPaused' && find('jobd.dev/WindowClosed')) return {state: 'Paused'};
+  if (pause === 'Preempted') return {state: 'Preempted'};
   return {state: status.ready > 0 ? 'Running' : 'Waiting'};
 }
 

@@ -8,12 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/node"
 )
 
 // jobs are the cases in which the cause is one of the Job itself, or of pods that have run.
@@ -268,6 +270,24 @@ func endedPods() map[string]Case {
 		c := &p.Status.Conditions[len(p.Status.Conditions)-1]
 		c.Status, c.Reason, c.Message = corev1.ConditionFalse, "FailedPause", "not all of its processes stop"
 	}))
+	preempted := and(running, func(j *batchv1.Job, p *corev1.Pod, w *causes.World) {
+		j.Status.StartTime, j.Spec.ActiveDeadlineSeconds = ptr.To(metav1.NewTime(Now.Add(-time.Minute))), ptr.To[int64](300)
+		j.Status.Conditions = []batchv1.JobCondition{{
+			Type: batch.JobPaused, Status: corev1.ConditionTrue, Reason: batch.Preempted, LastTransitionTime: metav1.NewTime(Now.Add(-20 * time.Second)),
+		}}
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: core.PodDisplaced, Status: corev1.ConditionTrue})
+		w.Rooms = map[types.UID]node.Room{p.UID: {
+			Place: 1, Waiting: 2, Short: []node.Shortage{{Resource: corev1.ResourceCPU, Request: 1000, Allocatable: 2000}},
+		}}
+	})
+	add("is preempted by pause", "preempted, and paused", "goes on by itself as soon as its CPU is free", preempted)
+	add("is preempted in part", "1 of its pods preempted, and paused", "A pod of it is paused for others of a higher priority", and(preempted,
+		func(j *batchv1.Job, _ *corev1.Pod, _ *causes.World) {
+			j.Status.Conditions[0].Reason = batch.PodsPreempted
+		}))
+	inPart := all["is preempted in part"]
+	inPart.Alone = false // the pod says it of itself
+	all["is preempted in part"] = inPart
 	told := "SIGUSR1 was sent: activeDeadlineSeconds of its Job ends it"
 	add("runs, and was told of its end", "", told, and(running, func(_ *batchv1.Job, p *corev1.Pod, _ *causes.World) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
