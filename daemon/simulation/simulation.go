@@ -222,7 +222,8 @@ func newSimulation(c Config) (*simulation, error) {
 		c.MaxCreated = 100_000
 	}
 	s := &simulation{
-		Config: c, now: c.Begin, moved: c.Begin, node: node.New(c.MaxPods, c.Allocatable), byUID: map[types.UID]*simulated{}, namespaces: map[string]map[string]string{},
+		Config: c, now: c.Begin, moved: c.Begin, node: node.New(c.MaxPods, c.Allocatable),
+		byUID: map[types.UID]*simulated{}, namespaces: map[string]map[string]string{},
 	}
 	s.node.StarvationAfter, s.node.Fair = c.StarvationAfter, c.Fair
 	for _, ns := range c.Namespaces {
