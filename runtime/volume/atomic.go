@@ -140,8 +140,8 @@ func fill(dir string, wanted map[string]file, group int) error {
 	return nil
 }
 
-// tidy creates the symlinks at the top of a volume that are missing, and removes everything else, the earlier files
-// included.
+// tidy creates the symlinks at the top of a volume that are missing, and removes those that are not wanted any more, and the earlier
+// files. Anything else is where containers mount something: to remove it would unmount that in all of them.
 func tidy(dir string, wanted map[string]file) error {
 	current, err := os.Readlink(filepath.Join(dir, dataLink))
 	if err != nil {
@@ -163,7 +163,9 @@ func tidy(dir string, wanted map[string]file) error {
 		return err
 	}
 	for _, e := range entries {
-		if name := e.Name(); !tops[name] && name != dataLink && name != current {
+		name := e.Name()
+		ours := e.Type() == fs.ModeSymlink || strings.HasPrefix(name, "..")
+		if ours && !tops[name] && name != dataLink && name != current {
 			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 				return err
 			}

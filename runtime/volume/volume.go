@@ -255,7 +255,7 @@ func (v *Volumes) Within(
 		}
 		out[i].Source = place
 	}
-	return out, nil
+	return out, makeMountPoints(pod, c, out)
 }
 
 // TearDown removes all that a pod has on the host except its logs. It is no error if the pod has nothing. Nothing
