@@ -22,7 +22,7 @@ func TestPauseWithoutKilling(t *testing.T) {
 	count := func(name, more string) string {
 		return `{apiVersion: batch/v1, kind: Job, metadata: {name: ` + name + `}, spec: {backoffLimit: 0, ` + more + ` template: {spec: {
 			restartPolicy: Never, terminationGracePeriodSeconds: 20, containers: [{name: c, image: docker.io/library/busybox:1.36,
-			resources: {requests: {cpu: 1}}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, failureThreshold: 1}, command: [sh, -c,
+			resources: {requests: {cpu: 1}}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}, command: [sh, -c,
 			"trap 'echo ends; exit 0' TERM; i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"]}]}}}}`
 	}
 	last := func(name string) int {

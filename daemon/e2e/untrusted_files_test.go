@@ -65,7 +65,6 @@ spec:
   - name: i
     image: busybox:1.36
     command: [sh, -c, %q]
-    securityContext: {capabilities: {add: [MKNOD]}}
     volumeMounts: [{name: v, mountPath: /v}]
   containers:
   - name: c

@@ -57,14 +57,33 @@ func (o Objects) Services(p *corev1.Pod) ([]*corev1.Service, error) {
 
 // HostPaths implements volume.HostPaths. A list that makes no sense allows nothing.
 func (o Objects) HostPaths(namespace string) (list *hostpath.List, plain bool, err error) {
-	ns := &corev1.Namespace{}
-	if ok, err := o.get(store.Key(objects.Namespaces, "", namespace), ns); err != nil {
+	ns, err := o.namespace(namespace)
+	if err != nil {
 		return nil, false, err
-	} else if !ok {
-		return nil, false, oci.NotFound("namespace", namespace)
 	}
 	list, _ = hostpath.Of(ns)
-	return list, o.Security != nil && o.Security.Limits(ns), nil
+	return list, o.limits(ns), nil
+}
+
+// Limited reports whether a namespace takes only pods that cannot take over the host.
+func (o Objects) Limited(namespace string) (bool, error) {
+	if o.Security == nil {
+		return false, nil
+	}
+	ns, err := o.namespace(namespace)
+	return err == nil && o.limits(ns), err
+}
+
+func (o Objects) limits(ns *corev1.Namespace) bool { return o.Security != nil && o.Security.Limits(ns) }
+
+func (o Objects) namespace(name string) (*corev1.Namespace, error) {
+	ns := &corev1.Namespace{}
+	if ok, err := o.get(store.Key(objects.Namespaces, "", name), ns); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, oci.NotFound("namespace", name)
+	}
+	return ns, nil
 }
 
 // maxPullSecrets bounds what the pull secrets of one pod take, in bytes: they are in memory until its images have been pulled.

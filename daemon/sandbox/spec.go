@@ -34,7 +34,9 @@ type Specs struct {
 	Sysctls oci.Sysctls
 	// DropNetRaw gives CAP_NET_RAW only to containers that add it.
 	DropNetRaw bool
-	AppArmor   *containerd.AppArmor
+	// Limited reports whether a namespace takes only pods that cannot take over the host: these make no devices.
+	Limited  func(namespace string) (bool, error)
+	AppArmor *containerd.AppArmor
 	// SELinux is oci.Input's; nil where the host has none.
 	SELinux   func(options []string) (process, mount string, err error)
 	Devices   *devices.Devices
@@ -78,6 +80,10 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err != nil {
 		return nil, err
 	}
+	limited, err := b.Limited(in.Pod.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	id := runtime.ContainerID(string(in.Pod.UID), in.Container.Name, in.Attempt)
 	spec, err := oci.Spec(oci.Input{
 		Pod:         in.Pod,
@@ -105,6 +111,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		Profiles:        b.Profiles,
 		Sysctls:         b.Sysctls,
 		DropNetRaw:      b.DropNetRaw,
+		DropMknod:       limited,
 		AppArmorDefault: b.AppArmor.Default(),
 		SELinux:         b.SELinux,
 

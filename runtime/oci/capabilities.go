@@ -7,12 +7,10 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// defaultCapabilities are those of a container that asks for nothing: those that Kubernetes' container runtimes give, but for
-// CAP_MKNOD. A device that a pod has made is one for whoever of the host has the numbers of a process of the pod: by /proc/PID/root
-// such a user gets at it, with none of what confines the pod, and so at the host's disk.
+// defaultCapabilities are those of a container that asks for nothing: those that Kubernetes' container runtimes give.
 var defaultCapabilities = []string{
 	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_NET_RAW", "CAP_SETGID",
-	"CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
+	"CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE", "CAP_MKNOD",
 }
 
 // capabilities returns the default ones, without those that are dropped and with those that are added; ALL means those
@@ -20,9 +18,9 @@ var defaultCapabilities = []string{
 func capabilities(in Input) *specs.LinuxCapabilities {
 	have := in.Host.Capabilities
 	want := slices.Clone(defaultCapabilities)
-	if in.DropNetRaw {
-		want = slices.DeleteFunc(want, func(c string) bool { return c == "CAP_NET_RAW" })
-	}
+	want = slices.DeleteFunc(want, func(c string) bool {
+		return in.DropNetRaw && c == "CAP_NET_RAW" || in.DropMknod && c == "CAP_MKNOD"
+	})
 	if privileged(in.Container) {
 		want = slices.Clone(have)
 	} else if caps := security(in.Container).Capabilities; caps != nil {

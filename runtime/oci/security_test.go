@@ -32,6 +32,8 @@ func TestCapabilities(t *testing.T) {
 			change([]corev1.Capability{"NET_RAW"}, nil)(in)
 			in.DropNetRaw = true
 		}, []string{"CAP_CHOWN", "CAP_NET_RAW"}, nil},
+		{"without MKNOD by default", func(in *Input) { in.DropMknod = true }, []string{"CAP_CHOWN"}, []string{"CAP_MKNOD"}},
+		{"with MKNOD by default", nil, []string{"CAP_MKNOD"}, nil},
 		{"none that the host does not have", change([]corev1.Capability{"SYS_RESOURCE"}, nil), []string{"CAP_CHOWN"}, []string{"CAP_SYS_RESOURCE"}},
 		{
 			"all that the host has when privileged", context(&corev1.SecurityContext{Privileged: ptr(true)}),

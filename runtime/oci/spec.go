@@ -62,6 +62,9 @@ type Input struct {
 	Sysctls Sysctls
 	// DropNetRaw leaves CAP_NET_RAW out of the default capabilities.
 	DropNetRaw bool
+	// DropMknod leaves CAP_MKNOD out of them. A device that a pod has made is one for whoever of the host has the numbers of a process
+	// of the pod: by /proc/PID/root such a user gets at it, with none of what confines the pod, and so at the host's disk.
+	DropMknod bool
 	// AppArmorDefault ensures that the default profile is loaded and returns its name. Nil: the host has none.
 	AppArmorDefault func() (string, error)
 	// SELinux returns the labels of a process and of what is mounted for it, from options in the syntax of go-selinux. Nil:
