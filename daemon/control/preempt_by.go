@@ -24,12 +24,12 @@ import (
 type preemptions map[string]string
 
 // set takes in a namespace, and reports whether it says something else now.
-func (n preemptions) set(ns *corev1.Namespace) (changed bool) {
-	was, now := n[ns.Name], ns.Annotations[core.PreemptByAnnotation]
+func (n preemptions) set(namespace string, annotations map[string]string) (changed bool) {
+	was, now := n[namespace], annotations[core.PreemptByAnnotation]
 	if now == "" {
-		delete(n, ns.Name)
+		delete(n, namespace)
 	} else {
-		n[ns.Name] = now
+		n[namespace] = now
 	}
 	return was != now
 }
