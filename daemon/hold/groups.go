@@ -295,10 +295,7 @@ func (g *groups) giveBack(p *loop.Pass, uid types.UID, h *holder) {
 // outlived looks for the pods of a Job that is gone.
 func (g *groups) outlived(p *loop.Pass, uid types.UID, h *holder) (err error) {
 	h.alone, h.pods = true, map[string]struct{}{}
-	p.Snapshot().Owned(string(uid), "", func(key string) bool {
-		if namespace, _ := objects.NameOf(key); objects.ResourceOf(key) != objects.Pods || namespace != h.Namespace {
-			return true
-		}
+	p.Snapshot().Owned(string(uid), store.Key(objects.Pods, h.Namespace, ""), "", func(key string) bool {
 		pod, ok, failed := p.Pods.Peek(key)
 		if err = failed; ok && err == nil && objects.ControllingJob(pod) == uid && !podspec.Ended(pod) {
 			h.pods[key] = struct{}{}
