@@ -54,9 +54,14 @@ type admission struct {
 
 // podChanges changes pods for which something was decided.
 type podChanges interface {
-	// touch folds in a pod as it now is, and lets the pod and its Job be looked at.
-	touch(p *loop.Pass, key string, obj *corev1.Pod) error
+	// Touch folds in a pod as it now is, and lets the pod and its Job be looked at.
+	Touch(p *loop.Pass, key string, obj *corev1.Pod) error
 	disrupter
+}
+
+// disrupter ends pods for reasons other than their own failure.
+type disrupter interface {
+	Disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error
 }
 
 // gangsOfPods shows of groups of pods that start together what becomes of their pods.
@@ -265,7 +270,7 @@ func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
 			return err
 		}
 	}
-	return a.changes.disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
+	return a.changes.Disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
 }
 
 // noteWaits notes the pods that have begun to wait, or whose reason to wait may have changed.

@@ -1,4 +1,4 @@
-package control
+package tend
 
 import (
 	"math"
@@ -22,78 +22,87 @@ const (
 	renewedAtOnce = loop.Budget
 )
 
-// tokenRenewal refreshes the files of running pods so often that their tokens are renewed in time. One timer serves all of
-// them, and what is kept of a pod is one number in its record (podRecord.renewal): very many pods have a token. Times are
+// TokenRenewal refreshes the files of running pods so often that their tokens are renewed in time. One timer serves all of
+// them, and what is kept of a pod is one number in its record (Pods.Renewal): very many pods have a token. Times are
 // seconds since it began, from 1 on.
-type tokenRenewal struct {
+type TokenRenewal struct {
 	loop.Base
 	loop.NoPods
 	timers *loop.Timers
-	files  refresher
-	pods   *podRecords
+	files  *Files
+	pods   Pods
 	began  time.Time
-	next   uint32       // when the timer is due; 0 if it is not set
-	now    []*podRecord // to be looked at
+	next   uint32 // when the timer is due; 0 if it is not set
+	now    []due  // to be looked at
 }
 
-// refresher brings the files of pods up to date.
-type refresher interface{ refreshLater(key string) }
+// due is a pod whose tokens are to be looked at.
+type due struct {
+	key     string
+	renewal *uint32
+}
 
-func newTokenRenewal(timers *loop.Timers, files refresher, pods *podRecords) *tokenRenewal {
-	return &tokenRenewal{timers: timers, files: files, pods: pods}
+// NewTokenRenewal makes the controller.
+func NewTokenRenewal(timers *loop.Timers, files *Files, pods Pods) *TokenRenewal {
+	return &TokenRenewal{timers: timers, files: files, pods: pods}
 }
 
 // Rebuild implements loop.Controller.
-func (t *tokenRenewal) Rebuild(_ *store.Snapshot, now time.Time) error {
+func (t *TokenRenewal) Rebuild(_ *store.Snapshot, now time.Time) error {
 	t.began = now
 	return nil
 }
 
 // watch sets the next time to refresh a pod, if it has a token.
-func (t *tokenRenewal) watch(p *corev1.Pod, now time.Time) {
+func (t *TokenRenewal) watch(p *corev1.Pod, now time.Time) {
 	life := volume.TokenLife(&p.Spec)
-	rec := t.pods.known[p.UID]
-	if life == 0 || rec == nil {
+	if life == 0 {
 		return
 	}
-	rec.renewal = t.since(now.Add(tokens.Patience(life)))
-	if t.next == 0 || rec.renewal < t.next {
-		t.set(rec.renewal)
+	renewal := t.pods.Renewal(p.UID)
+	if renewal == nil {
+		return
+	}
+	*renewal = t.since(now.Add(tokens.Patience(life)))
+	if t.next == 0 || *renewal < t.next {
+		t.set(*renewal)
 	}
 }
 
 // since returns a time as it is kept.
-func (t *tokenRenewal) since(at time.Time) uint32 {
+func (t *TokenRenewal) since(at time.Time) uint32 {
 	return uint32(min(max(1, at.Sub(t.began)/time.Second), math.MaxUint32))
 }
 
-func (t *tokenRenewal) set(next uint32) {
+func (t *TokenRenewal) set(next uint32) {
 	t.next = next
 	t.timers.Set(t, "", t.began.Add(time.Duration(next)*time.Second))
 }
 
-func (t *tokenRenewal) PodRecovered(key string, p *corev1.Pod) {
+// PodRecovered implements loop.PodFollower.
+func (t *TokenRenewal) PodRecovered(key string, p *corev1.Pod) {
 	if objects.Runs(p) && volume.TokenLife(&p.Spec) > 0 {
 		t.files.refreshLater(key)
 	}
 }
 
-func (t *tokenRenewal) PodBound(_ string, p *corev1.Pod, now time.Time) { t.watch(p, now) }
+// PodBound implements loop.PodFollower.
+func (t *TokenRenewal) PodBound(_ string, p *corev1.Pod, now time.Time) { t.watch(p, now) }
 
 // Due refreshes the pods whose time has come, and sets their next time while they run.
-func (t *tokenRenewal) Due(p *loop.Pass, _ string) error {
+func (t *TokenRenewal) Due(p *loop.Pass, _ string) error {
 	if len(t.now) == 0 {
 		until := t.since(p.Now.Add(renewedTogether))
-		for _, rec := range t.pods.known {
-			if rec.renewal > 0 && rec.renewal <= until {
-				t.now = append(t.now, rec)
+		for key, renewal := range t.pods.Renewals() {
+			if *renewal > 0 && *renewal <= until {
+				t.now = append(t.now, due{key, renewal})
 			}
 		}
-		slices.SortFunc(t.now, func(a, b *podRecord) int { return strings.Compare(a.key, b.key) })
+		slices.SortFunc(t.now, func(a, b due) int { return strings.Compare(a.key, b.key) })
 	}
 	n := min(len(t.now), renewedAtOnce)
 	for _, rec := range t.now[:n] {
-		rec.renewal = 0
+		*rec.renewal = 0
 		obj, ok, err := p.Pods.Peek(rec.key)
 		if err != nil {
 			return err
@@ -109,9 +118,9 @@ func (t *tokenRenewal) Due(p *loop.Pass, _ string) error {
 	}
 	t.now, t.next = nil, 0
 	earliest := uint32(0)
-	for _, rec := range t.pods.known {
-		if rec.renewal > 0 && (earliest == 0 || rec.renewal < earliest) {
-			earliest = rec.renewal
+	for _, renewal := range t.pods.Renewals() {
+		if *renewal > 0 && (earliest == 0 || *renewal < earliest) {
+			earliest = *renewal
 		}
 	}
 	if earliest > 0 {
