@@ -209,12 +209,12 @@ func compareReads(t *rapid.T, sn *Snapshot, m *model) {
 	owned := maps.Clone(m.live)
 	maps.DeleteFunc(owned, func(_ string, o Object) bool { return !slices.Contains(o.Owners, owner) })
 	got = nil
-	sn.Owned(owner, from, func(key string) bool {
+	sn.Owned(owner, prefix, from, func(key string) bool {
 		o, _ := sn.Get(key)
 		return collect(&got)(o)
 	})
-	if want := list(owned, "", from); !slices.Equal(got, want) {
-		t.Fatalf("%q owns from %q\n%q\nwant\n%q", owner, from, got, want)
+	if want := list(owned, prefix, from); !slices.Equal(got, want) {
+		t.Fatalf("%q owns of %q from %q\n%q\nwant\n%q", owner, prefix, from, got, want)
 	}
 	var keys []string
 	sn.Keys(prefix, from, func(key string) bool { keys = append(keys, key); return true })

@@ -62,13 +62,13 @@ func (s *Snapshot) Range(prefix, from string, fn func(Object) bool) {
 	})
 }
 
-// Owned calls fn with the keys of the objects that name uid among their owners and whose key is not below from, in the
-// order of their keys, until fn returns false.
-func (s *Snapshot) Owned(uid, from string, fn func(key string) bool) {
-	prefix := ownerKey(uid, "")
+// Owned calls fn with the keys of the objects that name uid among their owners, and whose key begins with prefix and is not below
+// from, in the order of their keys, until fn returns false. Whoever writes an object names any owner: one of another namespace is none.
+func (s *Snapshot) Owned(uid, prefix, from string, fn func(key string) bool) {
+	owner, within := len(ownerKey(uid, "")), ownerKey(uid, prefix)
 	c := s.owners.Cursor()
-	for k, _ := c.Seek(ownerKey(uid, from)); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		if !fn(string(k[len(prefix):])) {
+	for k, _ := c.Seek(ownerKey(uid, max(prefix, from))); k != nil && bytes.HasPrefix(k, within); k, _ = c.Next() {
+		if !fn(string(k[owner:])) {
 			return
 		}
 	}

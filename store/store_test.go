@@ -248,7 +248,7 @@ func TestOwned(t *testing.T) {
 	put(t, s, "pods/3", "", "jo")
 	owned := func(uid string) (keys []string) {
 		err := s.View(func(sn *Snapshot) error {
-			sn.Owned(uid, "", func(key string) bool { keys = append(keys, key); return true })
+			sn.Owned(uid, "", "", func(key string) bool { keys = append(keys, key); return true })
 			return nil
 		})
 		if err != nil {

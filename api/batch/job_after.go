@@ -131,17 +131,21 @@ func validateAfter(annotations map[string]string, spec *batchv1.JobSpec, waited 
 	return nil
 }
 
-// validateAfterUpdate refuses a change that would have no effect, since the Job waits no longer.
-func validateAfterUpdate(job, old *batchv1.Job, path *field.Path) field.ErrorList {
-	text, ok := job.Annotations[AfterAnnotation]
-	if was, had := old.Annotations[AfterAnnotation]; !ok || had && was == text {
+// validateHoldUpdate refuses a change of an annotation that holds back a Job if it would have no effect, since the Job waits no longer.
+// Otherwise the annotation is validated as that of a new Job.
+func validateHoldUpdate(annotation string, validate validateHold, job, old *batchv1.Job, path *field.Path) field.ErrorList {
+	text, ok := job.Annotations[annotation]
+	if was, had := old.Annotations[annotation]; !ok || had && was == text {
 		return nil
 	}
 	if at := old.Annotations[ResumedAnnotation]; at != "" {
-		return field.ErrorList{field.Invalid(path.Key(AfterAnnotation), text, tooLate(at))}
+		return field.ErrorList{field.Invalid(path.Key(annotation), text, "has no effect any more: the Job was resumed at "+at)}
 	}
-	return validateAfter(job.Annotations, &job.Spec, false, path)
+	return validate(job.Annotations, &job.Spec, false, path)
 }
+
+// validateHold checks an annotation that holds back a new Job. waited says that the Job is not new, and waits no more.
+type validateHold func(annotations map[string]string, spec *batchv1.JobSpec, waited bool, path *field.Path) field.ErrorList
 
 // SuspendsAgain reports whether a change suspends a Job that was held back once.
 func SuspendsAgain(job, old *batchv1.Job) bool {

@@ -106,7 +106,7 @@ func TestUpdatesOfAHeldJob(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			job := c.new.DeepCopy()
 			prepareJobUpdate(job, c.old)
-			err := validateAfterUpdate(job, c.old, field.NewPath("metadata", "annotations")).ToAggregate()
+			err := validateHoldUpdate(AfterAnnotation, validateAfter, job, c.old, field.NewPath("metadata", "annotations")).ToAggregate()
 			if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%v", err)
 			}

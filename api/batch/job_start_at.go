@@ -61,23 +61,6 @@ func validateNoStartAt(annotations map[string]string, path *field.Path) field.Er
 	return field.ErrorList{field.Invalid(path.Key(StartAtAnnotation), text, "cannot be that of each Job: spec.schedule says when they start")}
 }
 
-// validateStartAtUpdate refuses a change that would have no effect, since the Job waits no longer.
-func validateStartAtUpdate(job, old *batchv1.Job, path *field.Path) field.ErrorList {
-	text, ok := job.Annotations[StartAtAnnotation]
-	if was, had := old.Annotations[StartAtAnnotation]; !ok || had && was == text {
-		return nil
-	}
-	if at := old.Annotations[ResumedAnnotation]; at != "" {
-		return field.ErrorList{field.Invalid(path.Key(StartAtAnnotation), text, tooLate(at))}
-	}
-	return validateStartAt(job.Annotations, &job.Spec, false, path)
-}
-
-// tooLate says why nothing can hold back a Job that was resumed at a time.
-func tooLate(resumed string) string {
-	return "has no effect any more: the Job was resumed at " + resumed
-}
-
 // clock returns a time as a table has it, in the zone that the time has: with the day unless it is within a day, and with the date
 // unless it is within a week.
 func clock(at, now time.Time) string {

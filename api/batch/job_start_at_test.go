@@ -62,7 +62,7 @@ func TestUpdatesOfAJobThatAwaitsATime(t *testing.T) {
 	} {
 		job := c.new.DeepCopy()
 		prepareJobUpdate(job, c.old)
-		err := validateStartAtUpdate(job, c.old, field.NewPath("metadata", "annotations")).ToAggregate()
+		err := validateHoldUpdate(StartAtAnnotation, validateStartAt, job, c.old, field.NewPath("metadata", "annotations")).ToAggregate()
 		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 			t.Errorf("%s: %v", c.name, err)
 		}

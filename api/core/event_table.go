@@ -54,6 +54,14 @@ func lastSeen(e *corev1.Event) metav1.Time {
 	return last
 }
 
+// LastSeen returns when an event was seen last, or was created if it does not say so.
+func LastSeen(e *corev1.Event) time.Time {
+	if last := lastSeen(e); !last.IsZero() {
+		return last.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
 func timesSeen(e *corev1.Event) int64 {
 	if e.Series != nil {
 		return int64(cmp.Or(e.Series.Count, 1))

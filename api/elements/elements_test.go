@@ -19,27 +19,27 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 )
 
-// lists calls f with every list and every map of a type, one within another included, and its path.
-func lists(v reflect.Value, path string, f func(path string, list reflect.Value)) {
+// eachList calls f with every list and every map of a type, one within another included, and its path.
+func eachList(v reflect.Value, path string, f func(path string, list reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
-		if hasLists(v.Type().Elem()) {
+		if lists.leads(v.Type().Elem()) {
 			v.Set(reflect.New(v.Type().Elem()))
-			lists(v.Elem(), path, f)
+			eachList(v.Elem(), path, f)
 			v.SetZero()
 		}
 	case reflect.Struct:
-		for _, i := range listsIn(v.Type()) {
-			lists(v.Field(i), path+jsonName(v.Type().Field(i)), f)
+		for _, i := range lists.in(v.Type()) {
+			eachList(v.Field(i), path+jsonName(v.Type().Field(i)), f)
 		}
 	case reflect.Map:
 		f(path, v)
 		v.SetZero()
 	case reflect.Slice:
 		f(path, v)
-		if hasLists(v.Type().Elem()) && strings.Count(path, "[") < 3 { // some contain themselves
+		if lists.leads(v.Type().Elem()) && strings.Count(path, "[") < 3 { // some contain themselves
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-			lists(v.Index(0), path+"[0]", f)
+			eachList(v.Index(0), path+"[0]", f)
 		}
 		v.SetZero()
 	}
@@ -54,7 +54,7 @@ func TestEveryListOfEveryKind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lists(reflect.ValueOf(obj).Elem(), "", func(path string, list reflect.Value) {
+		eachList(reflect.ValueOf(obj).Elem(), "", func(path string, list reflect.Value) {
 			path = strings.TrimPrefix(path, ".")
 			if strings.Contains(path, "template.") && gvk.Kind != "Job" || strings.HasPrefix(path, "metadata.") && gvk.Kind != "Pod" {
 				return // once is enough

@@ -81,16 +81,16 @@ func (p StrategicPatch) atMost(obj runtime.Object) (n int) {
 func longest(v reflect.Value, name string, found map[string]int) {
 	switch v.Kind() {
 	case reflect.Pointer:
-		if !v.IsNil() && hasLists(v.Type().Elem()) {
+		if !v.IsNil() && lists.leads(v.Type().Elem()) {
 			longest(v.Elem(), name, found)
 		}
 	case reflect.Struct:
-		for _, i := range listsIn(v.Type()) {
+		for _, i := range lists.in(v.Type()) {
 			longest(v.Field(i), strings.TrimPrefix(jsonName(v.Type().Field(i)), "."), found)
 		}
 	case reflect.Slice:
 		found[name] = max(found[name], v.Len())
-		if hasLists(v.Type().Elem()) {
+		if lists.leads(v.Type().Elem()) {
 			for i := range v.Len() {
 				longest(v.Index(i), name, found)
 			}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,7 +44,7 @@ func sayableJSON(raw []byte) string {
 
 // unsayable returns the first value within v that could not be encoded.
 func unsayable(v reflect.Value, path string) *field.Error {
-	if !leadsToUnsayable(v.Type()) {
+	if !unsayables.leads(v.Type()) {
 		return nil
 	}
 	if check := sayable[v.Type()]; check != nil {
@@ -60,7 +59,7 @@ func unsayable(v reflect.Value, path string) *field.Error {
 			return unsayable(v.Elem(), path)
 		}
 	case reflect.Struct:
-		for _, i := range fieldsToUnsayable(v.Type()) {
+		for _, i := range unsayables.in(v.Type()) {
 			if err := unsayable(v.Field(i), path+jsonName(v.Type().Field(i))); err != nil {
 				return err
 			}
@@ -81,49 +80,5 @@ func unsayable(v reflect.Value, path string) *field.Error {
 	return nil
 }
 
-// unsayableTypes and unsayableFields remember, by type, whether it leads to such values, and by which fields.
-var unsayableTypes, unsayableFields sync.Map
-
-func leadsToUnsayable(t reflect.Type) bool {
-	if known, ok := unsayableTypes.Load(t); ok {
-		return known.(bool)
-	}
-	leads := findUnsayable(t, map[reflect.Type]bool{})
-	unsayableTypes.Store(t, leads)
-	return leads
-}
-
-func findUnsayable(t reflect.Type, within map[reflect.Type]bool) bool {
-	if sayable[t] != nil {
-		return true
-	}
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Map:
-		return findUnsayable(t.Elem(), within)
-	case reflect.Struct:
-		if within[t] {
-			return false // what else it leads to is found by its other fields
-		}
-		within[t] = true
-		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() && findUnsayable(f.Type, within) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func fieldsToUnsayable(t reflect.Type) []int {
-	if known, ok := unsayableFields.Load(t); ok {
-		return known.([]int)
-	}
-	var at []int
-	for i := range t.NumField() {
-		if f := t.Field(i); f.IsExported() && leadsToUnsayable(f.Type) {
-			at = append(at, i)
-		}
-	}
-	unsayableFields.Store(t, at)
-	return at
-}
+// unsayables are the values that may be such.
+var unsayables = &table{is: func(t reflect.Type) (is, ends bool) { return sayable[t] != nil, false }}

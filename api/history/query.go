@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -29,6 +30,14 @@ type Query struct {
 type Tenancy struct {
 	UID   string
 	Began time.Time
+}
+
+// TenancyOf returns that of a namespace. nil stands for one that is gone: nothing of the history is of it.
+func TenancyOf(ns *corev1.Namespace) Tenancy {
+	if ns == nil {
+		return Tenancy{Began: time.Now()}
+	}
+	return Tenancy{UID: string(ns.UID), Began: ns.CreationTimestamp.Time}
 }
 
 // Has reports whether a Job ran in this namespace. Of one that does not say where it ran, the time decides, which has whole

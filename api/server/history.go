@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,9 +71,9 @@ func (s *Server) sinceNamespace(ctx context.Context, q *history.Query) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	q.Within = history.Tenancy{Began: time.Now()}
-	if found {
-		q.Within = history.Tenancy{UID: string(ns.UID), Began: ns.CreationTimestamp.Time}
+	if !found {
+		ns = nil
 	}
+	q.Within = history.TenancyOf(ns)
 	return nil
 }

@@ -86,15 +86,6 @@ func (r *PodReferences) account(namespace, name string) (*corev1.ServiceAccount,
 }
 
 // PriorityClasses returns all priority classes.
-func PriorityClasses(s *store.Snapshot) (classes []*schedulingv1.PriorityClass, err error) {
-	s.Range("priorityclasses."+schedulingv1.GroupName+"/", "", func(o store.Object) bool {
-		class := &schedulingv1.PriorityClass{}
-		if err = scheme.Decode(o.Value, class); err != nil {
-			err = fmt.Errorf("%s: %w", o.Key, err)
-			return false
-		}
-		classes = append(classes, class)
-		return true
-	})
-	return classes, err
+func PriorityClasses(s *store.Snapshot) ([]*schedulingv1.PriorityClass, error) {
+	return every[schedulingv1.PriorityClass](s, "priorityclasses."+schedulingv1.GroupName)
 }

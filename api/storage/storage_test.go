@@ -109,7 +109,7 @@ func TestUIDAndOwnersAreKnownToTheStore(t *testing.T) {
 	}
 	update(t, s, "a", func(p *corev1.Pod) { DropOwner(p, "job") })
 	err = s.store.View(func(sn *store.Snapshot) error {
-		sn.Owned("job", "", func(key string) bool { t.Errorf("job still owns %s", key); return true })
+		sn.Owned("job", "", "", func(key string) bool { t.Errorf("job still owns %s", key); return true })
 		return nil
 	})
 	if err != nil {

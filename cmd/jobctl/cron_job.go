@@ -96,6 +96,19 @@ func (r runLogs) Stream(ctx context.Context) (io.ReadCloser, error) {
 	return in, nil
 }
 
+// findRuns is runsOf with a client of its own.
+func findRuns(getter genericclioptions.RESTClientGetter, cj *batchv1.CronJob) ([]*batchv1.Job, error) {
+	config, err := getter.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return runsOf(context.Background(), client, cj)
+}
+
 // cronJobLogs returns the requests for the logs of the last runs of a CronJob, the latest at the end. ofJob returns those
 // of one Job.
 func cronJobLogs(
@@ -105,15 +118,7 @@ func cronJobLogs(
 	if n < 1 {
 		return nil, fmt.Errorf("--runs must be 1 or more, and is %d", n)
 	}
-	config, err := getter.ToRESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	runs, err := runsOf(context.Background(), client, cj)
+	runs, err := findRuns(getter, cj)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -66,9 +65,7 @@ func (o *dfOptions) run(ctx context.Context, dial ask.Daemon, streams genericioo
 		return err
 	}
 	if o.output == "json" {
-		out := json.NewEncoder(streams.Out)
-		out.SetIndent("", "    ")
-		return out.Encode(report)
+		return writeJSON(streams.Out, report)
 	}
 	return o.print(streams.Out, report)
 }

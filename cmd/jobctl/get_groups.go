@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -91,9 +90,7 @@ func getGroups(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 	}
 	groups := groupsOf(jobs.Items, defaults)
 	if output == "json" {
-		out := json.NewEncoder(streams.Out)
-		out.SetIndent("", "    ")
-		return out.Encode(groups)
+		return writeJSON(streams.Out, groups)
 	}
 	if len(groups) == 0 {
 		fmt.Fprintln(streams.ErrOut, "No Job of a concurrency group runs or waits.")

@@ -21,7 +21,6 @@ import (
 
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/internal/printable"
-	"github.com/jobd/jobd/internal/yamltext"
 )
 
 // historical are the kinds whose runs the history has.
@@ -135,14 +134,9 @@ func (o *historyOptions) run(ctx context.Context, f cmdutil.Factory, streams gen
 	all.Metadata.Continue = q.Continue
 	switch o.output {
 	case "json":
-		out := json.NewEncoder(streams.Out)
-		out.SetIndent("", "    ")
-		err = out.Encode(all)
+		err = writeJSON(streams.Out, all)
 	case "yaml":
-		var text []byte
-		if text, err = yamltext.Marshal(all); err == nil {
-			_, err = streams.Out.Write(text)
-		}
+		err = writeYAML(streams.Out, all)
 	default:
 		if err = o.print(streams, all.Items); err == nil && q.Continue != "" {
 			fmt.Fprintf(streams.ErrOut, "These are the %d that ended last; there may be more, which --limit 0 shows.\n", found)

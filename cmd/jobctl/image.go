@@ -179,9 +179,7 @@ func (c *imageClient) list(ctx context.Context, output string, headers bool, now
 		return err
 	}
 	if output == "json" {
-		out := json.NewEncoder(c.Out)
-		out.SetIndent("", "    ")
-		return out.Encode(list)
+		return writeJSON(c.Out, list)
 	}
 	columns := func(i images.Image) []string {
 		cells := []string{i.Name, short(i.ID), size(i.Size), age(i.Created, now)}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -72,9 +71,7 @@ func (c *receiversClient) list(ctx context.Context, output string, now time.Time
 		return err
 	}
 	if output == "json" {
-		out := json.NewEncoder(c.Out)
-		out.SetIndent("", "    ")
-		return out.Encode(list)
+		return writeJSON(c.Out, list)
 	}
 	if len(list.Items) == 0 {
 		_, err := fmt.Fprintln(c.ErrOut, "There are no receivers: set notify-receivers in jobd.yaml (docs/notices.md).")

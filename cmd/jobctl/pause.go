@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
@@ -56,14 +55,9 @@ It removes the annotation ` + batch.PausedAnnotation + ` of the Job, so it takes
 }
 
 func pauseCommand(f cmdutil.Factory, streams genericiooptions.IOStreams, pause bool, cmd *cobra.Command) *cobra.Command {
-	var which selection
-	cmd.DisableFlagsInUseLine = true
-	cmd.ValidArgsFunction = completion.SpecifiedResourceTypeAndNameCompletionFunc(f, []string{"jobs"})
-	cmd.Run = func(cmd *cobra.Command, args []string) {
-		cmdutil.CheckErr(setPaused(contextOf(cmd), f, streams, which, args, pause))
-	}
-	which.addFlags(cmd)
-	return cmd
+	return selecting(f, []string{"jobs"}, cmd, func(ctx context.Context, which selection, args []string) error {
+		return setPaused(ctx, f, streams, which, args, pause)
+	})
 }
 
 // setPaused pauses or continues what was chosen, and prints a line for each Job. One that is refused does not keep it from the others.

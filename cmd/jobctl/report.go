@@ -82,9 +82,7 @@ func writeReport(ctx context.Context, f cmdutil.Factory, streams genericiooption
 		return err
 	}
 	if asJSON {
-		out := json.NewEncoder(streams.Out)
-		out.SetIndent("", "    ")
-		return out.Encode(r)
+		return writeJSON(streams.Out, r)
 	}
 	return page.Write(streams.Out, r)
 }

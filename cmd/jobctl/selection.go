@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/scheme"
+	"k8s.io/kubectl/pkg/util/completion"
 
 	"github.com/jobd/jobd/cmd/internal/submit"
 )
@@ -31,6 +32,18 @@ func (s *selection) addFlags(cmd *cobra.Command) {
 	cmdutil.AddLabelSelectorFlagVar(cmd, &s.labels)
 	cmd.Flags().BoolVar(&s.all, "all", false, "All of them in the namespace")
 	cmd.Flags().BoolVarP(&s.everywhere, "all-namespaces", "A", false, "With --all or --selector: include all namespaces")
+}
+
+// selecting lets a command be about a selection of objects of these kinds.
+func selecting(
+	f cmdutil.Factory, kinds []string, cmd *cobra.Command, run func(ctx context.Context, which selection, args []string) error,
+) *cobra.Command {
+	var which selection
+	cmd.DisableFlagsInUseLine = true
+	cmd.ValidArgsFunction = completion.SpecifiedResourceTypeAndNameCompletionFunc(f, kinds)
+	cmd.Run = func(cmd *cobra.Command, args []string) { cmdutil.CheckErr(run(contextOf(cmd), which, args)) }
+	which.addFlags(cmd)
+	return cmd
 }
 
 // named reports whether the objects are named, and not selected.

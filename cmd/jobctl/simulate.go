@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -184,9 +183,7 @@ func (s *simulate) run(ctx context.Context) error {
 		return err
 	}
 	if s.output == "json" {
-		out := json.NewEncoder(s.streams.Out)
-		out.SetIndent("", "    ")
-		return out.Encode(struct {
+		return writeJSON(s.streams.Out, struct {
 			*simulation.Result
 			NextRuns []cronRun `json:"nextRuns,omitempty"`
 		}{result, runs})

@@ -14,7 +14,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
@@ -68,14 +67,9 @@ A Job creates pods for what has not succeeded yet, and its activeDeadlineSeconds
 }
 
 func suspendCommand(f cmdutil.Factory, streams genericiooptions.IOStreams, suspend bool, cmd *cobra.Command) *cobra.Command {
-	var which selection
-	cmd.DisableFlagsInUseLine = true
-	cmd.ValidArgsFunction = completion.SpecifiedResourceTypeAndNameCompletionFunc(f, suspended)
-	cmd.Run = func(cmd *cobra.Command, args []string) {
-		cmdutil.CheckErr(setSuspended(contextOf(cmd), f, streams, which, args, suspend))
-	}
-	which.addFlags(cmd)
-	return cmd
+	return selecting(f, suspended, cmd, func(ctx context.Context, which selection, args []string) error {
+		return setSuspended(ctx, f, streams, which, args, suspend)
+	})
 }
 
 // setSuspended sets spec.suspend of what was chosen, and prints a line for each object. An object that is refused does

@@ -148,15 +148,7 @@ func (w finishedWait) run(cmd *cobra.Command, args, conditions []string) (int, e
 
 // lastRun returns the last Job of a CronJob.
 func (w finishedWait) lastRun(cj *batchv1.CronJob) (*batchv1.Job, error) {
-	config, err := w.flags.ToRESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	runs, err := runsOf(context.Background(), client, cj)
+	runs, err := findRuns(w.flags, cj)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
-	"github.com/jobd/jobd/internal/yamltext"
 )
 
 // explained are the kinds that can be explained.
@@ -79,17 +78,12 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 		}
 		switch output {
 		case "json":
-			out := json.NewEncoder(streams.Out)
-			out.SetIndent("", "    ")
-			err = out.Encode(said)
+			err = writeJSON(streams.Out, said)
 		case "yaml":
-			var text []byte
-			if text, err = yamltext.Marshal(said); err == nil {
-				if i > 0 {
-					text = append([]byte("---\n"), text...)
-				}
-				_, err = streams.Out.Write(text)
+			if i > 0 {
+				fmt.Fprintln(streams.Out, "---")
 			}
+			err = writeYAML(streams.Out, said)
 		default:
 			err = why.Print(streams.Out, said)
 		}

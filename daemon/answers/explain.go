@@ -198,10 +198,7 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 	w := q.world()
 	var jobs []*batchv1.Job
 	if err := q.Store.View(func(s *store.Snapshot) (err error) {
-		s.Owned(string(cj.UID), "", func(key string) bool {
-			if objects.ResourceOf(key) != objects.Jobs {
-				return true
-			}
+		s.Owned(string(cj.UID), store.Key(objects.Jobs, cj.Namespace, ""), "", func(key string) bool {
 			j := &batchv1.Job{}
 			var ok bool
 			if ok, err = objects.Read(s, key, j); ok && err == nil && batch.IsRunOf(j, cj) {
@@ -297,10 +294,7 @@ func (q *question) podsOf(s *store.Snapshot, j *batchv1.Job) (pods []*corev1.Pod
 	if !q.may("pods", j.Namespace) {
 		return nil, nil
 	}
-	s.Owned(string(j.UID), "", func(key string) bool {
-		if objects.ResourceOf(key) != objects.Pods {
-			return true
-		}
+	s.Owned(string(j.UID), store.Key(objects.Pods, j.Namespace, ""), "", func(key string) bool {
 		o, ok := s.Get(key)
 		if !ok {
 			return true
@@ -313,7 +307,7 @@ func (q *question) podsOf(s *store.Snapshot, j *batchv1.Job) (pods []*corev1.Pod
 			return true
 		}
 		p := &corev1.Pod{}
-		if err = objects.Decode(o, p); err == nil && p.Namespace == j.Namespace && objects.ControllingJob(p) == j.UID {
+		if err = objects.Decode(o, p); err == nil && objects.ControllingJob(p) == j.UID {
 			pods = append(pods, p)
 		}
 		return err == nil && len(pods) < explainedPods
@@ -363,7 +357,7 @@ func (q *question) dependents(s *store.Snapshot, w *causes.World, of objects.Obj
 		return nil
 	}
 	seen := 0
-	s.Owned(string(of.GetUID()), "", func(key string) bool {
+	s.Owned(string(of.GetUID()), "", "", func(key string) bool {
 		k := objects.Served()[objects.ResourceOf(key)]
 		if k == nil || storage.Hidden(key) {
 			return true

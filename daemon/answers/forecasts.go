@@ -7,7 +7,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -45,6 +44,7 @@ type Forecasts struct {
 	durations map[string]*history.Durations
 	read      time.Time
 	starts    map[types.UID]wire.Expected // by Job
+	windows   map[types.UID]*core.Window  // the same, of those that have one
 	running   map[types.UID]begun         // the pod of a Job that runs which has started first
 	looked    time.Time
 	sweep     *time.Timer
@@ -117,11 +117,7 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 		return out, nil
 	}
 	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && !runs {
-		w, err := windowOf(s, j)
-		if err != nil {
-			return nil, err
-		}
-		if open, until := w.At(at.At.Time); !open { // when there is room its window is closed
+		if open, until := f.windows[j.UID].At(at.At.Time); !open { // when there is room its window is closed
 			at = wire.Expected{At: metav1.NewTime(until), Basis: wire.Window}
 		}
 		out.Starts = &at
@@ -148,16 +144,6 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 	p.Deadline, _ = batch.Deadline(j)
 	out.Ends = forecast.End(p, now)
 	return out, nil
-}
-
-// windowOf returns the window of a Job, or that of its namespace; nil for none.
-func windowOf(s *store.Snapshot, j *batchv1.Job) (*core.Window, error) {
-	if w := core.WindowOf(j.Annotations); w != nil {
-		return w, nil
-	}
-	ns := &corev1.Namespace{}
-	_, err := objects.Read(s, store.Key(objects.Namespaces, "", j.Namespace), ns)
-	return core.WindowOf(ns.Annotations), err
 }
 
 // look looks up what is on the machine and what waits, unless that was done just now.
@@ -190,11 +176,14 @@ func (f *Forecasts) look(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	f.starts, f.running = map[types.UID]wire.Expected{}, map[types.UID]begun{}
+	f.starts, f.windows, f.running = map[types.UID]wire.Expected{}, map[types.UID]*core.Window{}, map[types.UID]begun{}
 	for uid, at := range forecast.Starts(o.Outlook, func(pod types.UID) forecast.Runs { return runs[o.Jobs[pod].UID] }, now) {
-		of := o.Jobs[uid].UID
-		if known, ok := f.starts[of]; of != "" && (!ok || at.At.Before(&known.At)) {
-			f.starts[of] = at
+		of := o.Jobs[uid]
+		if known, ok := f.starts[of.UID]; of.UID != "" && (!ok || at.At.Before(&known.At)) {
+			f.starts[of.UID] = at
+		}
+		if of.Window != nil {
+			f.windows[of.UID] = of.Window
 		}
 	}
 	for i := range o.Running {
@@ -219,7 +208,7 @@ func (f *Forecasts) forget() {
 		f.sweep = time.AfterFunc(2*durationsAge, f.forget)
 		return
 	}
-	f.durations, f.starts, f.running, f.sweep = nil, nil, nil, nil
+	f.durations, f.starts, f.windows, f.running, f.sweep = nil, nil, nil, nil, nil
 }
 
 // jobOwner is the part of a Job that says of which CronJob it is.

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
@@ -236,7 +236,7 @@ func (w *World) explain(kind string, obj metav1.Object, state, message string, c
 // SetAside explains an object that the daemon leaves alone, for the reason that the message says. Nothing else is looked at:
 // what the daemon has hung on may hang here as well. final says that no change of the object is enough to end that.
 func SetAside(w World, kind string, obj metav1.Object, message string, final bool) *why.Explanation {
-	c := why.Cause{Type: "SetAside", Message: sentence(message), Brief: "set aside, since jobd has broken down on it"}
+	c := why.Cause{Type: "SetAside", Message: why.Sentence(message), Brief: "set aside, since jobd has broken down on it"}
 	if !final {
 		c.Help = []string{fmt.Sprintf("jobctl annotate %ss/%s%s --overwrite try-again=\"$(date)\"",
 			strings.ToLower(kind), obj.GetName(), inNamespace(obj.GetNamespace()))}
@@ -253,15 +253,6 @@ func about(kind string, obj metav1.Object) *why.Reference {
 	return &r
 }
 
-// at returns a time for a cause, nil if there is none.
-func at(t time.Time) *metav1.Time {
-	if t.IsZero() || t.Unix() <= 0 {
-		return nil
-	}
-	m := metav1.NewTime(t)
-	return &m
-}
-
 // Last returns the latest event about an object; nil if there is none.
 func (w *World) Last(uid types.UID) *corev1.Event { return w.lastEvent(uid) }
 
@@ -270,20 +261,11 @@ func (w *World) lastEvent(uid types.UID, reasons ...string) *corev1.Event {
 	var last *corev1.Event
 	for i := range w.Events {
 		e := &w.Events[i]
-		if e.InvolvedObject.UID == uid && (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) && (last == nil || !seen(e).Before(seen(last))) {
+		if e.InvolvedObject.UID == uid && (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) && (last == nil || !core.LastSeen(e).Before(core.LastSeen(last))) {
 			last = e
 		}
 	}
 	return last
-}
-
-func seen(e *corev1.Event) time.Time {
-	for _, t := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time} {
-		if !t.IsZero() {
-			return t
-		}
-	}
-	return e.CreationTimestamp.Time
 }
 
 // inNamespace returns the flag that names an object's namespace, if that is not the default one.
@@ -308,28 +290,6 @@ func manager(obj metav1.Object, path ...string) (name string, when time.Time) {
 		}
 	}
 	return name, when
-}
-
-// sentence returns a message as a sentence of its own.
-func sentence(s string) string {
-	s = strings.TrimSpace(s)
-	if last, _ := utf8.DecodeLastRuneInString(s); s == "" || strings.ContainsRune(".!?…", last) {
-		return s
-	}
-	return s + "."
-}
-
-// longest is how long a Brief may be, in characters.
-const longest = 120
-
-// clause returns a message as a Brief: its first line, as long as may be.
-func clause(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	s = strings.TrimRight(s, ". ")
-	if all := []rune(s); len(all) > longest {
-		return string(all[:longest-1]) + "…"
-	}
-	return s
 }
 
 // refusalOf returns why the API has refused a pod, without the pod's name: pods "x-y" is forbidden: ...

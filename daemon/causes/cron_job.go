@@ -57,7 +57,7 @@ func cronJobTerminating(v *cronJobView) []why.Cause {
 		return waits
 	}
 	return []why.Cause{{
-		Type: "Terminating", Since: at(v.cronJob.DeletionTimestamp.Time),
+		Type: "Terminating", Since: why.At(v.cronJob.DeletionTimestamp.Time),
 		Message: "It was deleted, and goes once its finalizers are gone: " + strings.Join(v.cronJob.Finalizers, ", ") + ".",
 	}}
 }
@@ -71,7 +71,7 @@ func cronJobSuspended(v *cronJobView) []why.Cause {
 	if name, when := manager(v.cronJob, "spec", "suspend"); name != "" {
 		c.Message = fmt.Sprintf("%s has set its spec.suspend to true, so it starts no Jobs.", name)
 		c.Details["manager"] = name
-		c.Since = at(when)
+		c.Since = why.At(when)
 	}
 	c.Help = []string{fmt.Sprintf("jobctl resume cronjobs/%s%s", v.cronJob.Name, inNamespace(v.cronJob.Namespace))}
 	return []why.Cause{c}
@@ -81,7 +81,7 @@ func cronJobSuspended(v *cronJobView) []why.Cause {
 func cronJobSchedule(v *cronJobView) []why.Cause {
 	if v.err != nil {
 		return []why.Cause{
-			{Type: "InvalidSchedule", Message: fmt.Sprintf("Its schedule %q cannot be followed: %s", v.cronJob.Spec.Schedule, sentence(v.err.Error()))},
+			{Type: "InvalidSchedule", Message: fmt.Sprintf("Its schedule %q cannot be followed: %s", v.cronJob.Spec.Schedule, why.Sentence(v.err.Error()))},
 		}
 	}
 	c := why.Cause{
@@ -112,7 +112,7 @@ func cronJobSchedule(v *cronJobView) []why.Cause {
 				v.cronJob.Annotations[batch.JitterAnnotation])
 		}
 		c.Message += "."
-		c.Until = at(v.times.Starts())
+		c.Until = why.At(v.times.Starts())
 		c.Details["nextScheduleTime"] = v.times.Next.UTC().Format(time.RFC3339)
 		c.Details["nextStartTime"] = v.times.Starts().UTC().Format(time.RFC3339)
 	}
@@ -126,7 +126,7 @@ func cronJobOverdue(v *cronJobView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{
-		Type: "Overdue", Since: at(late.Due), Message: fmt.Sprintf(
+		Type: "Overdue", Since: why.At(late.Due), Message: fmt.Sprintf(
 			"It is overdue: no Job has succeeded within %s (%s)", duration.HumanDuration(notices.Every(v.cronJob.Annotations)), notices.EveryAnnotation,
 		),
 		Help: []string{fmt.Sprintf("jobctl history cronjobs/%s%s", v.cronJob.Name, inNamespace(v.cronJob.Namespace))},
@@ -154,7 +154,7 @@ func cronJobAhead(v *cronJobView) []why.Cause {
 		return nil
 	}
 	return []why.Cause{{
-		Type: "ScheduledInTheFuture", Until: at(last.Time), Details: map[string]string{"lastScheduleTime": last.UTC().Format(time.RFC3339)},
+		Type: "ScheduledInTheFuture", Until: why.At(last.Time), Details: map[string]string{"lastScheduleTime": last.UTC().Format(time.RFC3339)},
 		Message: fmt.Sprintf("Its status.lastScheduleTime is in the future, and no Job is started for a time before that: %s. The "+
 			"clock was ahead, or the status was written by a client.",
 			v.clock(last.Time)),
@@ -169,7 +169,7 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{
-		Type: "MissedTime", Since: at(v.times.Due), Details: map[string]string{"scheduledTime": v.times.Due.UTC().Format(time.RFC3339)},
+		Type: "MissedTime", Since: why.At(v.times.Due), Details: map[string]string{"scheduledTime": v.times.Due.UTC().Format(time.RFC3339)},
 	}
 	active := v.cronJob.Status.Active
 	missed := fmt.Sprintf("No Job was started for %s", v.clock(v.times.Due))
@@ -196,7 +196,7 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 			c.Message += fmt.Sprintf(" That time is missed for good: %s is over.", v.latest())
 		case !v.times.Expires.IsZero():
 			c.Message += fmt.Sprintf(" It is made up for if that Job ends in time, by %s.", v.latest())
-			c.Until = at(v.times.Expires)
+			c.Until = why.At(v.times.Expires)
 		default:
 			c.Message += " It is made up for once that Job has ended."
 		}
@@ -249,10 +249,10 @@ func cronJobRefused(v *cronJobView) []why.Cause {
 	if e == nil {
 		return nil
 	}
-	if last := v.cronJob.Status.LastScheduleTime; last != nil && e.Reason == "FailedCreate" && last.After(seen(e)) {
+	if last := v.cronJob.Status.LastScheduleTime; last != nil && e.Reason == "FailedCreate" && last.After(core.LastSeen(e)) {
 		return nil
 	}
-	return []why.Cause{{Type: e.Reason, Message: sentence(e.Message), Since: at(seen(e))}}
+	return []why.Cause{{Type: e.Reason, Message: why.Sentence(e.Message), Since: why.At(core.LastSeen(e))}}
 }
 
 // cronJobRuns are the Jobs that run.

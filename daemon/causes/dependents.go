@@ -49,7 +49,7 @@ func (w *World) foreground(obj metav1.Object) []why.Cause {
 		return nil
 	}
 	c := why.Cause{
-		Type: "DependentsHold", Since: at(obj.GetDeletionTimestamp().Time), Details: map[string]string{},
+		Type: "DependentsHold", Since: why.At(obj.GetDeletionTimestamp().Time), Details: map[string]string{},
 		Message: "It was deleted in the foreground, and goes once what belongs to it has gone:",
 	}
 	n := len(w.Dependents.Some) + w.Dependents.Others
@@ -101,11 +101,11 @@ func (d Dependent) cause(namespace string) why.Cause {
 	case deleted == nil:
 		c.Message = "is about to be deleted."
 	case len(foreign) > 0:
-		c.Type, c.Since = "FinalizersHold", at(deleted.Time)
+		c.Type, c.Since = "FinalizersHold", why.At(deleted.Time)
 		c.Message = "was deleted, and its finalizers hold it: " + strings.Join(foreign, ", ") + "."
 		c.Details["finalizers"] = strings.Join(foreign, ",")
 	default:
-		c.Since = at(deleted.Time)
+		c.Since = why.At(deleted.Time)
 	}
 	switch d.Kind {
 	case "Job", "Pod", "CronJob":

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
 )
@@ -33,7 +34,7 @@ func (v *jobView) state(reason string) (state, message string) {
 	switch state = batch.State(v.job); state {
 	case batch.StateFailed:
 		if message = "has failed (" + v.end.Reason + ")."; reason != "" {
-			message = "has failed (" + v.end.Reason + "): " + sentence(reason)
+			message = "has failed (" + v.end.Reason + "): " + why.Sentence(reason)
 		}
 	case batch.StateComplete:
 		message = "is complete (" + v.end.Reason + ")."
@@ -54,7 +55,7 @@ func (v *jobView) state(reason string) (state, message string) {
 	default:
 		switch {
 		case reason != "":
-			message = "waits: " + sentence(reason) + " So far " + v.progress()
+			message = "waits: " + why.Sentence(reason) + " So far " + v.progress()
 		case v.job.Status.Active > 0:
 			message = "waits, since none of its pods is ready: " + v.progress()
 		default:
@@ -94,7 +95,7 @@ func jobEnd(v *jobView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{
-		Type: end.Reason, Message: sentence(end.Message), Since: at(end.LastTransitionTime.Time),
+		Type: end.Reason, Message: why.Sentence(end.Message), Since: why.At(end.LastTransitionTime.Time),
 		Details: map[string]string{"reason": end.Reason},
 	}
 	spec, status := &v.job.Spec, &v.job.Status
@@ -134,7 +135,7 @@ func jobEnd(v *jobView) []why.Cause {
 	case batchv1.JobReasonCompletionsReached:
 		c.Message = fmt.Sprintf("It has all the completions that it needs: %d pods have succeeded.", status.Succeeded)
 	case batchv1.JobReasonSuccessPolicy:
-		c.Message = "Its successPolicy is met: " + sentence(end.Message)
+		c.Message = "Its successPolicy is met: " + why.Sentence(end.Message)
 	}
 	switch {
 	case !v.retried():
@@ -162,12 +163,12 @@ func jobAttempts(v *jobView) []why.Cause {
 	}
 	c := why.Cause{
 		Type: "Retried", Message: fmt.Sprintf("This is attempt %d.", batch.AttemptOf(v.job.Annotations)),
-		Since:   at(before[len(before)-1].RetriedAt.Time),
+		Since:   why.At(before[len(before)-1].RetriedAt.Time),
 		Details: map[string]string{"attempt": fmt.Sprint(batch.AttemptOf(v.job.Annotations))},
 	}
 	for _, a := range before {
 		inner := why.Cause{
-			Type: "AttemptFailed", Since: at(a.EndTime.Time),
+			Type: "AttemptFailed", Since: why.At(a.EndTime.Time),
 			Message: fmt.Sprintf("Attempt %d failed (%s), with %d succeeded and %s failed.", a.Attempt, a.Reason, a.Succeeded, pods(int(a.Failed))),
 			Details: map[string]string{"attempt": fmt.Sprint(a.Attempt), "reason": a.Reason},
 		}
@@ -198,7 +199,7 @@ func jobTerminating(v *jobView) []why.Cause {
 		return waits
 	}
 	c := why.Cause{
-		Type: "Terminating", Since: at(v.job.DeletionTimestamp.Time),
+		Type: "Terminating", Since: why.At(v.job.DeletionTimestamp.Time),
 		Message: "It was deleted, and goes once its finalizers are gone: " + strings.Join(v.job.Finalizers, ", ") + ".",
 	}
 	if n := ptr.Deref(v.job.Status.Terminating, 0) + v.job.Status.Active; n > 0 {
@@ -217,7 +218,7 @@ func jobSuspended(v *jobView) []why.Cause {
 		c.Message = fmt.Sprintf("%s has set its spec.suspend to true, so it has no pods.", name)
 		c.Brief = "suspended by " + name
 		c.Details["manager"] = name
-		c.Since = at(when)
+		c.Since = why.At(when)
 	}
 	if batch.AwaitsKueue(v.job.Labels, &v.job.Spec) && v.Source == why.FromRecords {
 		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
@@ -243,13 +244,13 @@ func jobRefused(v *jobView) []why.Cause {
 	if e == nil || !refused && v.Source == why.FromRecords || v.job.Status.Active > 0 && !refused {
 		return nil
 	}
-	c := why.Cause{Type: "PodRefused", Since: at(seen(e)), Details: map[string]string{}}
+	c := why.Cause{Type: "PodRefused", Since: why.At(core.LastSeen(e)), Details: map[string]string{}}
 	refusal := strings.TrimPrefix(e.Message, "Error creating: ")
-	c.Message = "Its pods cannot be created: " + sentence(refusal)
-	c.Brief = clause(refusalOf(refusal))
+	c.Message = "Its pods cannot be created: " + why.Sentence(refusal)
+	c.Brief = why.Clause(refusalOf(refusal))
 	if refused {
 		c.Details["failures"] = fmt.Sprint(v.Standing.Refused)
-		c.Until = at(v.Standing.RefusedUntil)
+		c.Until = why.At(v.Standing.RefusedUntil)
 		c.Message += fmt.Sprintf(" It was refused %s, and is tried again.", times(v.Standing.Refused))
 	}
 	return []why.Cause{c}
@@ -262,7 +263,7 @@ func jobBackoff(v *jobView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{
-		Type: "BackOff", Until: at(st.Until), Brief: v.backoffBrief(),
+		Type: "BackOff", Until: why.At(st.Until), Brief: v.backoffBrief(),
 		Message: fmt.Sprintf("It waits before it creates the next pod: the wait after failure %d since the last success is %s. It "+
 			"begins with %s and doubles each time, up to %s%s.",
 			st.Failures, st.Delay, st.Base, st.Cap, v.whoseBackoff()),
@@ -320,7 +321,7 @@ func jobHeldIndexes(v *jobView) (all []why.Cause) {
 			break
 		}
 		all = append(all, why.Cause{
-			Type: "IndexBackOff", Until: at(h.Until), Brief: fmt.Sprintf("back-off of index %d after failure %d", h.Index, h.Failures),
+			Type: "IndexBackOff", Until: why.At(h.Until), Brief: fmt.Sprintf("back-off of index %d after failure %d", h.Index, h.Failures),
 			Message: fmt.Sprintf("Index %d waits for its next pod: it has failed %s, and backoffLimitPerIndex allows %d failures. "+
 				"Its wait doubles each time, up to %s.",
 				h.Index, strings.TrimSuffix(times(h.Failures), " in a row"), ptr.Deref(v.job.Spec.BackoffLimitPerIndex, 0), v.Standing.Cap),
@@ -401,7 +402,7 @@ func jobDeadline(v *jobView) []why.Cause {
 			"Its activeDeadlineSeconds of %s, counted from its start, will end it if it has not finished by then.",
 			seconds(v.job.Spec.ActiveDeadlineSeconds),
 		),
-		Until: at(ends),
+		Until: why.At(ends),
 	}}
 }
 
@@ -414,12 +415,12 @@ func jobSuccessRules(v *jobView) []why.Cause {
 	c := why.Cause{Type: "SuccessPolicy", Message: "The rules of its successPolicy, of which one is enough:"}
 	for _, r := range results {
 		inner := why.Cause{
-			Type: "RuleNotMatched", Message: fmt.Sprintf("Rule %d is not met: %s", r.Index, sentence(r.Reason)),
+			Type: "RuleNotMatched", Message: fmt.Sprintf("Rule %d is not met: %s", r.Index, why.Sentence(r.Reason)),
 			Details: map[string]string{"rule": fmt.Sprint(r.Index)},
 		}
 		switch {
 		case r.Matched:
-			inner.Type, inner.Message = "RuleMatched", fmt.Sprintf("Rule %d is met: %s", r.Index, sentence(r.Reason))
+			inner.Type, inner.Message = "RuleMatched", fmt.Sprintf("Rule %d is met: %s", r.Index, why.Sentence(r.Reason))
 		case !r.Reached:
 			inner.Type, inner.Message = "RuleNotReached", fmt.Sprintf("Rule %d was not looked at, since one before it is met.", r.Index)
 		}
@@ -436,7 +437,7 @@ func jobTTL(v *jobView) []why.Cause {
 	}
 	if ttl, setting := v.TTL.Of(v.job); ttl > 0 {
 		return []why.Cause{{
-			Type: "TTL", Details: map[string]string{"setting": setting}, Until: at(expires),
+			Type: "TTL", Details: map[string]string{"setting": setting}, Until: why.At(expires),
 			Message: fmt.Sprintf("It is removed, with its pods and logs, %s after its end, since it has no ttlSecondsAfterFinished of its own (jobd serve --%s).",
 				ttl, setting),
 		}}
@@ -447,6 +448,6 @@ func jobTTL(v *jobView) []why.Cause {
 			"It is removed, with its pods and logs, by its ttlSecondsAfterFinished of %s.",
 			time.Duration(*v.job.Spec.TTLSecondsAfterFinished)*time.Second,
 		),
-		Until: at(expires),
+		Until: why.At(expires),
 	}}
 }

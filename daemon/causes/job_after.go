@@ -52,7 +52,7 @@ func (v *jobView) need(n hold.Need) *why.Cause {
 	case hold.Missed:
 		c.Type, c.Brief = "NeedMissed", fmt.Sprintf("Job %s has to %s first, but %s", n.Name, n.Verb(), hold.Ended(n.Outcome.Result))
 		c.Message = fmt.Sprintf("%s, and this Job waits for %s.", hold.Ended(n.Outcome.Result), n.Words())
-		c.Since = at(n.Outcome.Ended)
+		c.Since = why.At(n.Outcome.Ended)
 		if n.When == batch.NeedOK && n.Outcome.Exists {
 			c.Message += " Another attempt of it that completes lets this Job start."
 			c.Help = append(c.Help, fmt.Sprintf("jobctl retry jobs/%s%s", n.Name, in))

@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/exits"
 	"github.com/jobd/jobd/daemon/job"
 )
 
@@ -48,7 +50,7 @@ func (v *jobView) neverStarted() *corev1.Event {
 	for i := range v.Events {
 		e := &v.Events[i]
 		about := e.InvolvedObject.Kind == "Pod" || e.InvolvedObject.UID == v.job.UID && e.Reason == "FailedCreate"
-		if !about || seen(e).Before(v.job.Status.StartTime.Time) {
+		if !about || core.LastSeen(e).Before(v.job.Status.StartTime.Time) {
 			continue
 		}
 		if e.Reason == "Started" {
@@ -56,7 +58,7 @@ func (v *jobView) neverStarted() *corev1.Event {
 		}
 		// A kubelet's "Error: ErrImagePull" comes after the event that says more.
 		says := e.Reason == "FailedCreate" || slices.Contains(holdingUp, e.Reason) && !strings.HasPrefix(e.Message, "Error: ")
-		if says && (last == nil || !seen(e).Before(seen(last))) {
+		if says && (last == nil || !core.LastSeen(e).Before(core.LastSeen(last))) {
 			last = e
 		}
 	}
@@ -80,9 +82,9 @@ func hasStarted(p *corev1.Pod) bool {
 func (v *jobView) unstarted(e *corev1.Event) why.Cause {
 	words, _, _ := strings.Cut(e.Message, " preemption: ") // what follows is of no use on one machine
 	c := why.Cause{
-		Type: "NeverStarted", Since: at(seen(e)), Details: map[string]string{"reason": e.Reason},
-		Brief:   clause("its pods never started: " + words),
-		Message: fmt.Sprintf("None of its containers ever started, so more time alone does not help: %s", sentence(words)),
+		Type: "NeverStarted", Since: why.At(core.LastSeen(e)), Details: map[string]string{"reason": e.Reason},
+		Brief:   why.Clause("its pods never started: " + words),
+		Message: fmt.Sprintf("None of its containers ever started, so more time alone does not help: %s", why.Sentence(words)),
 	}
 	var flags []string
 	switch e.Reason {
@@ -126,10 +128,10 @@ func (v *jobView) neverRan(p *corev1.Pod) bool {
 		if end == nil || !podspec.HasFailed(&p.Spec, s.Name, end) {
 			continue
 		}
-		c := view.exit(s.Name, end)
+		c := view.ends().Cause(s.Name, end)
 		c.Log = view.log(s.Name, false)
-		notExecuted(&c)
-		if c.Type == "NotExecutable" || c.Type == "StartError" && notThere(end.Message) {
+		exits.NotExecuted(&c)
+		if c.Type == "NotExecutable" || c.Type == "StartError" && exits.NotThere(end.Message) {
 			return true
 		}
 	}

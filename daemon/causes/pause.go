@@ -51,7 +51,7 @@ func (v *jobView) standsStill(c *why.Cause) {
 	if !paused {
 		return
 	}
-	c.Since = at(since)
+	c.Since = why.At(since)
 	if v.job.Spec.ActiveDeadlineSeconds != nil && v.job.Status.StartTime != nil {
 		left := podspec.Seconds(*v.job.Spec.ActiveDeadlineSeconds) + batch.PausedFor(v.job.Annotations) - since.Sub(v.job.Status.StartTime.Time)
 		c.Details["left"] = left.String()
@@ -70,10 +70,10 @@ func podPaused(v *podView) []why.Cause {
 		c.Help = []string{"jobctl continue jobs/" + v.job.Name + inNamespace(v.job.Namespace)}
 	}
 	if since, is := core.PausedSince(v.pod); is {
-		c.Since = at(since)
+		c.Since = why.At(since)
 		c.Message = "Its Job is paused, so its containers are frozen: they keep their memory, and get no CPU. Probes and deadlines stand still."
 	} else if failed := v.condition(core.PodPaused); failed != nil && failed.Reason == "FailedPause" {
-		c.Message = "Its Job is paused, but not all of its containers can be frozen, which is tried again: " + sentence(failed.Message)
+		c.Message = "Its Job is paused, but not all of its containers can be frozen, which is tried again: " + why.Sentence(failed.Message)
 	}
 	return []why.Cause{c}
 }

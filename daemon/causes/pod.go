@@ -13,8 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/exits"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/pod"
 )
@@ -26,6 +28,11 @@ type podView struct {
 	job *batchv1.Job // nil: none
 	// whole says that the pod itself was asked about, and not its Job.
 	whole bool
+}
+
+// ends explains how containers of the pod have ended.
+func (v *podView) ends() *exits.Pod {
+	return &exits.Pod{Pod: v.pod, Job: v.job, Events: v.Events, Decides: v.Source == why.FromRecords, Peak: v.Peak}
 }
 
 // causes returns the reasons for the pod's state.
@@ -56,7 +63,7 @@ func podElsewhere(v *podView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{
-		Type: "OtherNode", Details: map[string]string{"node": v.pod.Spec.NodeName}, Since: at(v.pod.CreationTimestamp.Time),
+		Type: "OtherNode", Details: map[string]string{"node": v.pod.Spec.NodeName}, Since: why.At(v.pod.CreationTimestamp.Time),
 		Brief:   fmt.Sprintf("spec.nodeName is %s, and this machine is %s", v.pod.Spec.NodeName, v.Node),
 		Message: fmt.Sprintf("Its spec.nodeName is %s, and this machine is the node %s, so nothing here starts it.", v.pod.Spec.NodeName, v.Node),
 	}
@@ -73,7 +80,7 @@ func podElsewhere(v *podView) []why.Cause {
 func (v *podView) state(reason string) (state, message string) {
 	s := &v.pod.Status
 	if reason != "" {
-		reason = ": " + sentence(reason)
+		reason = ": " + why.Sentence(reason)
 	}
 	switch {
 	case s.Phase == corev1.PodSucceeded:
@@ -121,7 +128,7 @@ func podTerminating(v *podView) []why.Cause {
 	switch {
 	case !v.ended():
 		c.Message = "It was deleted, and its containers have until the end of their grace period before they are killed."
-		c.Until = at(p.DeletionTimestamp.Time)
+		c.Until = why.At(p.DeletionTimestamp.Time)
 	case v.foreground(p) != nil:
 		return v.foreground(p)
 	case len(p.Finalizers) > 0:
@@ -162,12 +169,12 @@ func podUnscheduled(v *podView) []why.Cause {
 	if c == nil || c.Status == corev1.ConditionTrue {
 		return []why.Cause{{
 			Type: "NotScheduled", Message: "It has not been assigned to a node yet.", Brief: "not assigned to a node yet",
-			Since: at(v.pod.CreationTimestamp.Time),
+			Since: why.At(v.pod.CreationTimestamp.Time),
 		}}
 	}
 	return []why.Cause{{
-		Type: "Unschedulable", Message: "The scheduler found no node for it: " + sentence(c.Message), Brief: clause(c.Message),
-		Since: at(c.LastTransitionTime.Time),
+		Type: "Unschedulable", Message: "The scheduler found no node for it: " + why.Sentence(c.Message), Brief: why.Clause(c.Message),
+		Since: why.At(c.LastTransitionTime.Time),
 	}}
 }
 
@@ -187,9 +194,9 @@ func podDisrupted(v *podView) []why.Cause {
 		message = "It was disrupted (" + c.Reason + ")."
 	}
 	return []why.Cause{{
-		Type: "Disrupted", Message: message + " " + sentence(c.Message), Brief: clause(
+		Type: "Disrupted", Message: message + " " + why.Sentence(c.Message), Brief: why.Clause(
 			strings.TrimPrefix(message, "It was "),
-		), Since: at(c.LastTransitionTime.Time),
+		), Since: why.At(c.LastTransitionTime.Time),
 		Details: map[string]string{"reason": c.Reason},
 	}}
 }
@@ -201,8 +208,8 @@ func podRejected(v *podView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{
-		Type: s.Reason, Message: sentence(s.Message), Details: map[string]string{"reason": s.Reason},
-		Brief: strings.TrimSuffix(s.Reason+": "+clause(s.Message), ": "),
+		Type: s.Reason, Message: why.Sentence(s.Message), Details: map[string]string{"reason": s.Reason},
+		Brief: strings.TrimSuffix(s.Reason+": "+why.Clause(s.Message), ": "),
 	}
 	switch s.Reason {
 	case "Evicted":
@@ -231,7 +238,7 @@ func podDeadline(v *podView) []why.Cause {
 	}
 	if grace := v.pod.Spec.TerminationGracePeriodSeconds; !end.After(v.Now) && grace != nil {
 		return []why.Cause{{
-			Type: "DeadlinePassed", Since: at(end), Until: at(end.Add(podspec.Seconds(*grace))),
+			Type: "DeadlinePassed", Since: why.At(end), Until: why.At(end.Add(podspec.Seconds(*grace))),
 			Message: fmt.Sprintf("Its activeDeadlineSeconds of %s has passed, so it was told to stop, and is killed at the end of its grace period of %s.",
 				seconds(v.pod.Spec.ActiveDeadlineSeconds), seconds(grace)),
 		}}
@@ -239,7 +246,7 @@ func podDeadline(v *podView) []why.Cause {
 	return []why.Cause{{
 		Type:    "Deadline",
 		Message: fmt.Sprintf("Its activeDeadlineSeconds of %s will end it.", seconds(v.pod.Spec.ActiveDeadlineSeconds)),
-		Until:   at(end),
+		Until:   why.At(end),
 	}}
 }
 
@@ -251,7 +258,7 @@ func podInitializes(v *podView) []why.Cause {
 	for i := range v.pod.Status.InitContainerStatuses {
 		if s := &v.pod.Status.InitContainerStatuses[i]; s.State.Running != nil && !v.sidecar(s.Name) {
 			return []why.Cause{{
-				Type: "Initializing", Brief: "init container " + s.Name + " runs", Since: at(s.State.Running.StartedAt.Time),
+				Type: "Initializing", Brief: "init container " + s.Name + " runs", Since: why.At(s.State.Running.StartedAt.Time),
 				Message: fmt.Sprintf("Its init container %s runs, and the others start once it has succeeded.", s.Name),
 				Details: map[string]string{"container": s.Name}, Help: v.showLog(s.Name),
 			}}
@@ -273,13 +280,13 @@ func podRestarts(v *podView) (all []why.Cause) {
 			Message: fmt.Sprintf("Container %s waits to be started again: it was restarted %d times. The wait doubles each time, "+
 				"up to %s, and a run of 10 minutes ends it.",
 				r.Container, r.Restarts, r.Cap),
-			Until:   at(r.At),
+			Until:   why.At(r.At),
 			Details: map[string]string{"container": r.Container, "restarts": fmt.Sprint(r.Restarts), "cap": r.Cap.String()},
 		}
-		inner := v.exit(r.Container, r.Last)
+		inner := v.ends().Cause(r.Container, r.Last)
 		inner.Log = v.log(r.Container, false)
 		inner.Help = v.showLog(r.Container)
-		notExecuted(&inner)
+		exits.NotExecuted(&inner)
 		c.Brief = "crash loop: " + inner.Brief
 		c.Causes = []why.Cause{inner}
 		all = append(all, c)
@@ -301,10 +308,10 @@ func podExits(v *podView) (all []why.Cause) {
 			}
 			continue
 		}
-		c := v.exit(s.Name, end)
+		c := v.ends().Cause(s.Name, end)
 		c.Log = v.log(s.Name, false)
 		c.Help = v.showLog(s.Name)
-		notExecuted(&c)
+		exits.NotExecuted(&c)
 		all = append(all, c)
 	}
 	return all
@@ -312,14 +319,14 @@ func podExits(v *podView) (all []why.Cause) {
 
 // restarted is a container that runs again after a failure.
 func (v *podView) restarted(s *corev1.ContainerStatus) why.Cause {
-	inner := v.exit(s.Name, s.LastTerminationState.Terminated)
+	inner := v.ends().Cause(s.Name, s.LastTerminationState.Terminated)
 	inner.Log = v.log(s.Name, true)
-	notExecuted(&inner)
+	exits.NotExecuted(&inner)
 	inner.Brief = "" // it runs again
 	return why.Cause{
 		Type:    "Restarted",
 		Message: fmt.Sprintf("Container %s runs again after %d restarts.", s.Name, s.RestartCount),
-		Since:   at(s.State.Running.StartedAt.Time), Causes: []why.Cause{inner},
+		Since:   why.At(s.State.Running.StartedAt.Time), Causes: []why.Cause{inner},
 		Details: map[string]string{"container": s.Name, "restarts": fmt.Sprint(s.RestartCount)},
 	}
 }
@@ -350,11 +357,11 @@ func podProbes(v *podView) (all []why.Cause) {
 	}
 	if e == nil {
 		return []why.Cause{{
-			Type: "NotReady", Message: "It runs, and is not ready: " + sentence(ready.Message), Brief: "not ready: " + clause(ready.Message),
-			Since: at(ready.LastTransitionTime.Time),
+			Type: "NotReady", Message: "It runs, and is not ready: " + why.Sentence(ready.Message), Brief: "not ready: " + why.Clause(ready.Message),
+			Since: why.At(ready.LastTransitionTime.Time),
 		}}
 	}
-	return []why.Cause{{Type: e.Reason, Message: sentence(e.Message), Brief: "not ready: " + clause(e.Message), Since: at(seen(e))}}
+	return []why.Cause{{Type: e.Reason, Message: why.Sentence(e.Message), Brief: "not ready: " + why.Clause(e.Message), Since: why.At(core.LastSeen(e))}}
 }
 
 // podGrown says why a pod has more memory than the template of its Job says.
@@ -392,7 +399,7 @@ func podRuns(v *podView) []why.Cause {
 	for _, s := range v.statuses() {
 		if s.State.Running != nil && s.RestartCount == 0 {
 			return []why.Cause{{
-				Type: "Running", Message: fmt.Sprintf("Container %s runs.", s.Name), Since: at(s.State.Running.StartedAt.Time),
+				Type: "Running", Message: fmt.Sprintf("Container %s runs.", s.Name), Since: why.At(s.State.Running.StartedAt.Time),
 				Help: v.showLog(s.Name),
 			}}
 		}
@@ -409,13 +416,13 @@ func podPolicy(v *podView) []why.Cause {
 	for _, r := range job.JudgeFailure(v.job, v.pod) {
 		inner := why.Cause{
 			Type: "RuleNotMatched", Details: map[string]string{"rule": fmt.Sprint(r.Index), "action": string(r.Action)},
-			Message: fmt.Sprintf("Rule %d (%s) does not match: %s", r.Index, r.Action, sentence(r.Reason)),
+			Message: fmt.Sprintf("Rule %d (%s) does not match: %s", r.Index, r.Action, why.Sentence(r.Reason)),
 		}
 		switch {
 		case r.Matched:
 			c.Message = fmt.Sprintf("Rule %d of podFailurePolicy matches it: %s", r.Index, effect(r.Action))
 			inner.Type = "RuleMatched"
-			inner.Message = fmt.Sprintf("Rule %d (%s) matches: %s", r.Index, r.Action, sentence(r.Reason))
+			inner.Message = fmt.Sprintf("Rule %d (%s) matches: %s", r.Index, r.Action, why.Sentence(r.Reason))
 		case !r.Reached:
 			inner.Type = "RuleNotReached"
 			inner.Message = fmt.Sprintf("Rule %d (%s) was not looked at, since one before it matches.", r.Index, r.Action)
@@ -455,5 +462,5 @@ func since(p *corev1.Pod) *metav1.Time {
 	if p.Status.StartTime == nil {
 		return nil
 	}
-	return at(p.Status.StartTime.Time)
+	return why.At(p.Status.StartTime.Time)
 }

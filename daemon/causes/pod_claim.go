@@ -19,7 +19,7 @@ func podClaim(v *podView) []why.Cause {
 	}
 	c := why.Cause{
 		Type: "WaitsForClaim", Object: &why.Reference{Kind: "PersistentVolumeClaim", Namespace: v.pod.Namespace, Name: w.Claim},
-		Since: at(v.pod.CreationTimestamp.Time), Details: map[string]string{"claim": w.Claim},
+		Since: why.At(v.pod.CreationTimestamp.Time), Details: map[string]string{"claim": w.Claim},
 	}
 	switch {
 	case w.Volume != "":
@@ -32,8 +32,8 @@ func podClaim(v *podView) []why.Cause {
 		c.Message = fmt.Sprintf("is ReadWriteOncePod, so one pod at a time may use it, and the pod %s does.", w.User.Name)
 		c.Causes = []why.Cause{{Type: "Holds", Object: w.User, Message: "uses the claim."}}
 	case w.Why != "":
-		c.Brief = fmt.Sprintf("claim %s: %s", w.Claim, clause(w.Why))
-		c.Message = "keeps it waiting: " + sentence(w.Why)
+		c.Brief = fmt.Sprintf("claim %s: %s", w.Claim, why.Clause(w.Why))
+		c.Message = "keeps it waiting: " + why.Sentence(w.Why)
 		c.Help = []string{"jobctl describe pvc/" + w.Claim + inNamespace(v.pod.Namespace)}
 	default:
 		if v.Claim != nil && v.pod.Spec.NodeName == "" {

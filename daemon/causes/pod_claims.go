@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/claim"
 )
@@ -21,12 +22,12 @@ func podClaims(v *podView) (all []why.Cause) {
 			continue
 		}
 		c := why.Cause{
-			Type: "ClaimUnbound", Object: about("PersistentVolumeClaim", obj), Since: at(seen(said)),
-			Message: "is not bound to a volume: " + sentence(said.Message),
+			Type: "ClaimUnbound", Object: about("PersistentVolumeClaim", obj), Since: why.At(core.LastSeen(said)),
+			Message: "is not bound to a volume: " + why.Sentence(said.Message),
 			Details: map[string]string{"reason": said.Reason},
 		}
 		if notMade(said) {
-			c.Brief = "claim " + use.Name + ": no volume is made for it: " + clause(said.Message)
+			c.Brief = "claim " + use.Name + ": no volume is made for it: " + why.Clause(said.Message)
 			if class := ptr.Deref(obj.Spec.StorageClassName, ""); said.Reason == claim.ExternalProvisioning && class != "" {
 				c.Brief = fmt.Sprintf("claim %s: nothing here makes volumes of the class %s", use.Name, class)
 			}

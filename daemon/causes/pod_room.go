@@ -39,7 +39,7 @@ func podRoom(v *podView) []why.Cause {
 		c := v.obstacles("KeptApart", "The pods on this machine keep it waiting: ", &r, r.Apart)
 		c.Causes = v.holders(&r)
 		if first := v.firstEnd(&r); !first.IsZero() {
-			c.Until = at(first)
+			c.Until = why.At(first)
 		}
 		all = append(all, c)
 	case r.Clear():
@@ -75,7 +75,7 @@ func (v *podView) diskPressure() why.Cause {
 		Message: fmt.Sprintf("The disk of %s was nearly full (%s), so the machine takes no pods until it has had room for some "+
 			"minutes (--eviction-pressure-transition-period). The taint %s shows that; it needs no toleration.",
 			d.Path, d.What, corev1.TaintNodeDiskPressure),
-		Until: at(d.Until), Since: at(d.Seen),
+		Until: why.At(d.Until), Since: why.At(d.Seen),
 	}
 	if d.Short {
 		c.Brief, c.Until, c.Since = "the disk of "+d.Path+" is full", nil, nil
@@ -89,7 +89,7 @@ func (v *podView) diskPressure() why.Cause {
 
 // obstacles tells some obstacles as one cause.
 func (v *podView) obstacles(kind, begin string, r *node.Room, list []fit.Obstacle) why.Cause {
-	c := why.Cause{Type: kind, Brief: list[0].Brief, Since: at(v.pod.CreationTimestamp.Time), Details: map[string]string{}}
+	c := why.Cause{Type: kind, Brief: list[0].Brief, Since: why.At(v.pod.CreationTimestamp.Time), Details: map[string]string{}}
 	if len(list) > 1 {
 		c.Brief += fmt.Sprintf(", and %d more", len(list)-1)
 	}
@@ -138,7 +138,7 @@ func (v *podView) gang(g *node.GangWait) []why.Cause {
 }
 
 func (v *podView) room(r *node.Room) why.Cause {
-	c := why.Cause{Type: "WaitsForRoom", Since: at(v.pod.CreationTimestamp.Time), Details: map[string]string{
+	c := why.Cause{Type: "WaitsForRoom", Since: why.At(v.pod.CreationTimestamp.Time), Details: map[string]string{
 		"place": fmt.Sprint(r.Place), "waiting": fmt.Sprint(r.Waiting), "priority": fmt.Sprint(r.Priority),
 	}}
 	var lacks []string
@@ -210,7 +210,7 @@ func (v *podView) room(r *node.Room) why.Cause {
 	}
 	c.Causes = v.holders(r)
 	if first := v.firstEnd(r); !first.IsZero() {
-		c.Until = at(first)
+		c.Until = why.At(first)
 		c.Message += " Some of what it lacks is free at the latest when the first of those that hold it reaches its deadline."
 	}
 	if v.job != nil && r.Place > 1 && v.Source == why.FromRecords {
@@ -291,7 +291,7 @@ func (v *podView) holders(r *node.Room) (all []why.Cause) {
 				details["request."+string(s.Resource)] = amount(s.Resource, n)
 			}
 		}
-		c := why.Cause{Type: "Holds", Object: &known.Object, Since: at(h.Started), Details: details}
+		c := why.Cause{Type: "Holds", Object: &known.Object, Since: why.At(h.Started), Details: details}
 		c.Message = "is on the machine"
 		if len(uses) > 0 {
 			c.Message = "holds " + strings.Join(uses, " and ")
@@ -304,7 +304,7 @@ func (v *podView) holders(r *node.Room) (all []why.Cause) {
 			c.Message += ", and is ending."
 		case !known.Ends.IsZero():
 			c.Message += ", and has a deadline."
-			c.Until = at(known.Ends)
+			c.Until = why.At(known.Ends)
 		default:
 			c.Message += ", and has no deadline."
 		}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/pod"
@@ -43,7 +44,7 @@ func (v *podView) again(c *why.Cause, container string) {
 		return
 	}
 	c.Message += fmt.Sprintf(" It has failed %s, and is tried again.", times(l.Failed))
-	c.Until = at(l.Next)
+	c.Until = why.At(l.Next)
 }
 
 func times(n int) string {
@@ -160,19 +161,19 @@ func podSetUp(v *podView) []why.Cause {
 		}
 		return []why.Cause{{Type: "Starting", Message: "Its containers are being created.", Brief: "its containers are being created", Since: since(v.pod)}}
 	}
-	c := why.Cause{Type: "SetUpFails", Since: at(seen(e)), Brief: clause(e.Message), Details: map[string]string{"reason": e.Reason}}
+	c := why.Cause{Type: "SetUpFails", Since: why.At(core.LastSeen(e)), Brief: why.Clause(e.Message), Details: map[string]string{"reason": e.Reason}}
 	switch e.Reason {
 	case "FailedMount", "FailedAttachVolume":
 		c.Type = "VolumeFails"
 		if found := mounting.FindStringSubmatch(e.Message); found != nil {
-			c.Brief = clause("volume " + found[1] + ": " + found[2])
+			c.Brief = why.Clause("volume " + found[1] + ": " + found[2])
 		}
-		c.Message = "A volume cannot be mounted: " + sentence(e.Message)
+		c.Message = "A volume cannot be mounted: " + why.Sentence(e.Message)
 	case "StuckStep":
 		c.Type = "Stuck"
-		c.Message = "A step of its set-up does not come to an end: " + sentence(e.Message)
+		c.Message = "A step of its set-up does not come to an end: " + why.Sentence(e.Message)
 	default:
-		c.Message = "It cannot be set up: " + sentence(e.Message)
+		c.Message = "It cannot be set up: " + why.Sentence(e.Message)
 	}
 	v.again(&c, "")
 	return []why.Cause{c}
@@ -197,9 +198,9 @@ func podImage(v *podView) (all []why.Cause) {
 			if !found {
 				message = w.Message
 			}
-			c.Message = fmt.Sprintf("The image %s of container %s cannot be pulled: %s", image, s.Name, sentence(message))
+			c.Message = fmt.Sprintf("The image %s of container %s cannot be pulled: %s", image, s.Name, why.Sentence(message))
 			if e := v.lastEvent(v.pod.UID, "FailedToRetrieveImagePullSecret"); e != nil {
-				c.Message += " " + sentence(e.Message)
+				c.Message += " " + why.Sentence(e.Message)
 			}
 			c.Help = []string{"jobctl image pull " + image, "docker save " + image + " | jobctl image import -"}
 			switch {
@@ -215,7 +216,7 @@ func podImage(v *podView) (all []why.Cause) {
 			c.Help = []string{"jobctl image list", "docker save " + image + " | jobctl image import -"}
 		case "InvalidImageName":
 			c.Type, c.Brief = "InvalidImageName", fmt.Sprintf("%q is not the name of an image", image)
-			c.Message = fmt.Sprintf("%q, of container %s, is not the name of an image: %s", image, s.Name, sentence(w.Message))
+			c.Message = fmt.Sprintf("%q, of container %s, is not the name of an image: %s", image, s.Name, why.Sentence(w.Message))
 		default:
 			continue
 		}
@@ -258,8 +259,8 @@ func podStart(v *podView) (all []why.Cause) {
 			continue // what is missing says more
 		}
 		c := why.Cause{
-			Type: w.Reason, Brief: cmp.Or(clause(w.Message), w.Reason),
-			Message: fmt.Sprintf("Container %s cannot be created: %s", s.Name, sentence(w.Message)),
+			Type: w.Reason, Brief: cmp.Or(why.Clause(w.Message), w.Reason),
+			Message: fmt.Sprintf("Container %s cannot be created: %s", s.Name, why.Sentence(w.Message)),
 			Details: map[string]string{"container": s.Name},
 		}
 		v.again(&c, s.Name)

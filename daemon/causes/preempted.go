@@ -44,7 +44,7 @@ func podPreempted(v *podView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{
-		Type: "Preempted", Brief: "preempted, and paused", Since: at(since), Details: map[string]string{},
+		Type: "Preempted", Brief: "preempted, and paused", Since: why.At(since), Details: map[string]string{},
 		Message: "Pods of a higher priority have its CPU, so its containers are frozen: they keep their memory. It goes on by itself as soon as its " +
 			"CPU is free. Probes and deadlines stand still.",
 	}
@@ -69,7 +69,7 @@ func podPreempted(v *podView) []why.Cause {
 	}
 	c.Causes = v.holders(&r)
 	if first := v.firstEnd(&r); !first.IsZero() {
-		c.Until = at(first.Truncate(time.Second))
+		c.Until = why.At(first.Truncate(time.Second))
 	}
 	return []why.Cause{c}
 }

@@ -26,7 +26,7 @@ func podSignaled(v *podView) []why.Cause {
 		return nil
 	}
 	return []why.Cause{{
-		Type: "Signaled", Message: sentence(c.Message), Since: at(c.LastTransitionTime.Time), Details: map[string]string{"reason": c.Reason},
+		Type: "Signaled", Message: why.Sentence(c.Message), Since: why.At(c.LastTransitionTime.Time), Details: map[string]string{"reason": c.Reason},
 	}}
 }
 
@@ -46,7 +46,7 @@ func jobSignaled(v *jobView) []why.Cause {
 		return nil
 	}
 	return []why.Cause{{
-		Type: "Signaled", Since: at(last.LastTransitionTime.Time), Details: map[string]string{"pods": fmt.Sprint(n)},
-		Message: fmt.Sprintf("The annotation %s of its pods has told %s that the end comes. The last one: %s", core.SignalAnnotation, pods(n), sentence(last.Message)),
+		Type: "Signaled", Since: why.At(last.LastTransitionTime.Time), Details: map[string]string{"pods": fmt.Sprint(n)},
+		Message: fmt.Sprintf("The annotation %s of its pods has told %s that the end comes. The last one: %s", core.SignalAnnotation, pods(n), why.Sentence(last.Message)),
 	}}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/oci"
-	"github.com/jobd/jobd/store"
 )
 
 const (
@@ -55,9 +54,14 @@ type admission struct {
 
 // podChanges changes pods for which something was decided.
 type podChanges interface {
-	// touch folds in a pod as it now is, and lets the pod and its Job be looked at.
-	touch(p *loop.Pass, key string, obj *corev1.Pod) error
+	// Touch folds in a pod as it now is, and lets the pod and its Job be looked at.
+	Touch(p *loop.Pass, key string, obj *corev1.Pod) error
 	disrupter
+}
+
+// disrupter ends pods for reasons other than their own failure.
+type disrupter interface {
+	Disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error
 }
 
 // gangsOfPods shows of groups of pods that start together what becomes of their pods.
@@ -89,33 +93,25 @@ func (a *admission) considers(p *loop.Pass, uid types.UID) {
 	}
 }
 
-// Rebuild takes in the labels of namespaces, by which pods select each other (PodAffinityTerm.NamespaceSelector), and how the pods of
-// their Jobs are preempted.
-func (a *admission) Rebuild(s *store.Snapshot, _ time.Time) error {
-	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
-		a.capacity.SetNamespace(ns.Name, ns.Labels)
-		a.preempts.set(ns)
-		return nil
-	})
+// NamespaceKnown takes in the labels of a namespace, by which pods select each other (PodAffinityTerm.NamespaceSelector), and how the
+// pods of its Jobs are preempted.
+func (a *admission) NamespaceKnown(ns *corev1.Namespace) {
+	a.preempts.set(ns.Name, ns.Annotations)
+	a.capacity.SetNamespace(ns.Name, ns.Labels)
 }
 
-// Fold takes in a namespace that has changed.
-func (a *admission) Fold(_ *loop.Pass, c loop.Change) error {
-	if c.Resource != objects.Namespaces {
-		return nil
-	}
-	ns := &corev1.Namespace{}
-	if err := objects.Decode(c.Object, ns); err != nil {
-		return err
-	}
-	if c.Deleted {
-		ns.Labels, ns.Annotations = nil, nil
-	}
-	if a.preempts.set(ns) {
+// NamespaceChanged implements loop.NamespaceFollower.
+func (a *admission) NamespaceChanged(_ *loop.Pass, ns *corev1.Namespace) error {
+	if a.preempts.set(ns.Name, ns.Annotations) {
 		a.judgePausable(a.podsIn(ns.Name))
 	}
 	a.capacity.SetNamespace(ns.Name, ns.Labels)
 	return nil
+}
+
+// NamespaceGone implements loop.NamespaceFollower.
+func (a *admission) NamespaceGone(p *loop.Pass, name string) error {
+	return a.NamespaceChanged(p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
 // Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
@@ -274,7 +270,7 @@ func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
 			return err
 		}
 	}
-	return a.changes.disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
+	return a.changes.Disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
 }
 
 // noteWaits notes the pods that have begun to wait, or whose reason to wait may have changed.

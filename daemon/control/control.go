@@ -6,6 +6,9 @@
 // writes objects in the loop's passes, what it creates through daemon/door, and hands actions to the workers of pods once the
 // pass is durable.
 //
+// Package daemon/tend looks after pods while they run, daemon/upkeep after what stands beside them, and daemon/kinds removes what others
+// delete.
+//
 // The records of pods and Jobs, and the queue for the node, know no controller. Of the controllers that of pods comes first, then
 // that of Jobs, then those that change Jobs or bind pods: each knows only what is in front of it.
 package control
@@ -31,6 +34,7 @@ import (
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/kinds"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/namespace"
@@ -38,6 +42,7 @@ import (
 	"github.com/jobd/jobd/daemon/notices"
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/provision"
+	"github.com/jobd/jobd/daemon/tend"
 	"github.com/jobd/jobd/daemon/upkeep"
 	"github.com/jobd/jobd/daemon/volumes"
 	"github.com/jobd/jobd/daemon/worker"
@@ -206,10 +211,11 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		jobs      = newJobs(timers, followers, jobRecords, config.Settings, doors, pods, gangs, ledger, gate, config.Logs)
 		holds     = hold.New(timers, jobs, gate)
 		cronJobs  = cronjobs.New(timers, jobs, notes, doors)
-		kinds     = &kinds{pods, jobs, cronJobs, claims}
-		garbage   = gc.New(notes, kinds, jobRecords)
-		files     = newFiles(podRecords)
-		taints    = newTaints(timers, podRecords, pods)
+		objects   = &kinds.Kinds{Pods: pods, Jobs: jobs, CronJobs: cronJobs, Claims: claims}
+		garbage   = gc.New(notes, objects, jobRecords)
+		tended    = tendedPods{podRecords, pods}
+		files     = tend.NewFiles(tended)
+		taints    = tend.NewTaints(timers, tended)
 		admission = newAdmission(timers, followers, queue, config, &c.goesDown, podRecords, pods, gangs)
 	)
 	c.records = records{jobRecords, podRecords, queue, uses, ledger, holds}
@@ -235,7 +241,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		&windows{jobs: jobRecords},
 		cronJobs,
 		garbage.Deletions(),
-		namespace.NewEmptier(timers, kinds),
+		namespace.NewEmptier(timers, objects),
 		claims,
 		taints,
 		admission,
@@ -243,19 +249,19 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		// Nothing in the same pass waits for what these decide.
 		resizes,
 		gangs,
-		newTokenRenewal(timers, files, podRecords),
-		newDiskLimits(timers, podRecords),
+		tend.NewTokenRenewal(timers, files, tended),
+		tend.NewDiskLimits(timers, tended),
 		budgets,
-		newJobTTL(timers, jobs, config.Settings.TTL),
+		upkeep.NewJobTTL(timers, jobs, config.Settings.TTL),
 		ledger,
 		upkeep.NewClusterRoles(),
-		upkeep.NewTokenSecrets(config.Tokens, config.RootCA, kinds),
+		upkeep.NewTokenSecrets(config.Tokens, config.RootCA, objects),
 		upkeep.NewSweep(timers),
 		notices.NewExpectations(timers, teller),
 		&epoch{control: c},
 	}
 	if config.Fair != nil {
-		all = append(all, newShares(timers, capacity))
+		all = append(all, upkeep.NewShares(timers, capacity))
 	}
 	return append(all, told...)
 }

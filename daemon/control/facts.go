@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
@@ -95,8 +96,9 @@ type Outlook struct {
 
 // OfJob is the Job of a pod.
 type OfJob struct {
-	UID types.UID
-	Key string
+	UID    types.UID
+	Key    string
+	Window *core.Window // nil for none
 }
 
 // Outlook returns the pods on the node and the first that wait, that many.
@@ -106,7 +108,7 @@ func (c *Control) Outlook(ctx context.Context, most int) (o Outlook, err error) 
 		for _, pods := range [][]node.Outlined{o.Running, o.Waiting} {
 			for i := range pods {
 				if rec, ok := c.records.pods.known[pods[i].UID]; ok && rec.job != nil {
-					o.Jobs[pods[i].UID] = OfJob{c.records.jobs.byKey[rec.job.key], rec.job.key}
+					o.Jobs[pods[i].UID] = OfJob{c.records.jobs.byKey[rec.job.key], rec.job.key, rec.job.Window()}
 				}
 			}
 		}

@@ -45,10 +45,10 @@ type jobs struct {
 type podsOfJobs interface {
 	// set folds in a pod as it now is.
 	set(key string, p *corev1.Pod, owner types.UID)
-	// touch does so too, and lets the pod and its Job be looked at.
-	touch(p *loop.Pass, key string, obj *corev1.Pod) error
-	// delete deletes a pod, and reports whether it is gone.
-	delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error)
+	// Touch does so too, and lets the pod and its Job be looked at.
+	Touch(p *loop.Pass, key string, obj *corev1.Pod) error
+	// Delete deletes a pod, and reports whether it is gone.
+	Delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error)
 }
 
 // gangsOfJobs are the pods that start together.
@@ -291,7 +291,7 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 		}
 	}
 	for _, ref := range d.Delete {
-		if _, err := c.pods.delete(p, store.Key(objects.Pods, j.Namespace, ref.Name), ref.UID); err != nil {
+		if _, err := c.pods.Delete(p, store.Key(objects.Pods, j.Namespace, ref.Name), ref.UID); err != nil {
 			return err
 		}
 	}
@@ -389,15 +389,15 @@ func (c *jobs) Delete(p *loop.Pass, key string, uid types.UID) error {
 	}
 	storage.SetPropagation(j, metav1.DeletePropagationBackground)
 	if len(j.Finalizers) == 0 {
-		return c.remove(p, key, j)
+		return c.Remove(p, key, j)
 	}
 	storage.MarkDeleted(j, p.Now, 0)
 	p.Jobs.Changed(key, j)
 	return c.Set(p, key, j)
 }
 
-// remove removes the object of a Job that nothing holds any more.
-func (c *jobs) remove(p *loop.Pass, key string, j *batchv1.Job) error {
+// Remove removes the object of a Job that nothing holds any more.
+func (c *jobs) Remove(p *loop.Pass, key string, j *batchv1.Job) error {
 	if err := p.Jobs.Delete(key); err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (c *jobs) changePod(p *loop.Pass, j *batchv1.Job, ref job.Ref, change func(
 	}
 	change(pod)
 	p.Pods.Changed(key, pod)
-	return c.pods.touch(p, key, pod)
+	return c.pods.Touch(p, key, pod)
 }
 
 // createPods creates the pods that were decided on, up to the first that is refused.

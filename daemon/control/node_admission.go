@@ -69,7 +69,7 @@ func (a *admission) evict(p *loop.Pass, uid types.UID) error {
 		return err
 	}
 	p.Pods.Changed(key, obj)
-	return a.changes.touch(p, key, obj)
+	return a.changes.Touch(p, key, obj)
 }
 
 // observe folds into a pod's status what the node itself has decided.
@@ -103,7 +103,7 @@ func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *nod
 			return err
 		}
 	}
-	return a.changes.touch(p, key, obj)
+	return a.changes.Touch(p, key, obj)
 }
 
 // place gives a pod the labels that say where the node is (KEP-4742). Like a cluster it replaces those that the pod has.

@@ -119,7 +119,7 @@ func (c *pods) Fold(p *loop.Pass, change loop.Change) error {
 	for _, f := range c.followers.Pods() {
 		f.PodEdited(key, obj)
 	}
-	return c.touch(p, key, obj)
+	return c.Touch(p, key, obj)
 }
 
 // Due implements loop.Controller.
@@ -200,7 +200,7 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 	if !ended && slices.Contains(obj.Finalizers, batchv1.JobTrackingFinalizer) {
 		p.Figures.FinalizerAdded(obj)
 	}
-	if removed, err := c.removeIfOver(p, key, obj); err != nil || removed {
+	if removed, err := c.RemoveIfOver(p, key, obj); err != nil || removed {
 		return err
 	}
 	if !result.Changed {
@@ -278,8 +278,8 @@ func (c *pods) dropOldest() {
 	}
 }
 
-// touch folds in a pod as it now is, and enqueues it and its Job.
-func (c *pods) touch(p *loop.Pass, key string, obj *corev1.Pod) error {
+// Touch folds in a pod as it now is, and enqueues it and its Job.
+func (c *pods) Touch(p *loop.Pass, key string, obj *corev1.Pod) error {
 	owner, err := c.jobs.of(p, obj)
 	if err != nil {
 		return err
@@ -348,9 +348,9 @@ func (c *pods) forget(key string, uid types.UID) {
 	delete(c.keeping, uid)
 }
 
-// delete deletes a pod with the grace period of its spec, because its owner is being deleted or has decided so. It
+// Delete deletes a pod with the grace period of its spec, because its owner is being deleted or has decided so. It
 // reports whether the pod is gone: a pod that has ended goes at once.
-func (c *pods) delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error) {
+func (c *pods) Delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error) {
 	return c.deleteAfter(p, key, uid, 0)
 }
 
@@ -368,15 +368,15 @@ func (c *pods) deleteAfter(p *loop.Pass, key string, uid types.UID, lead time.Du
 		storage.MarkDeleted(obj, p.Now, grace)
 		p.Pods.Changed(key, obj)
 	}
-	if gone, err := c.removeIfOver(p, key, obj); err != nil || gone {
+	if gone, err := c.RemoveIfOver(p, key, obj); err != nil || gone {
 		return gone, err
 	}
-	return false, c.touch(p, key, obj)
+	return false, c.Touch(p, key, obj)
 }
 
-// disrupt ends a pod for a reason other than its own failure, which a Job can recognise
+// Disrupt ends a pod for a reason other than its own failure, which a Job can recognise
 // (PodFailurePolicyOnPodConditionsPattern).
-func (c *pods) disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error {
+func (c *pods) Disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error {
 	if podspec.Ended(obj) || obj.DeletionTimestamp != nil {
 		return nil
 	}
@@ -388,9 +388,9 @@ func (c *pods) disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, messag
 	return err
 }
 
-// removeIfOver removes the object of a deleted pod once the pod has ended and nothing holds it. It reports whether it
+// RemoveIfOver removes the object of a deleted pod once the pod has ended and nothing holds it. It reports whether it
 // did so.
-func (c *pods) removeIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, error) {
+func (c *pods) RemoveIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, error) {
 	if obj.DeletionTimestamp == nil || !pod.Done(obj) {
 		return false, nil
 	}

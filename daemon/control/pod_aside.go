@@ -52,7 +52,7 @@ func (c *pods) settleAside(p *loop.Pass, key string) error {
 		p.Pods.Changed(key, obj)
 		c.do(p, obj, pod.Action{Kind: pod.TearDown})
 	}
-	if removed, err := c.removeIfOver(p, key, obj); err != nil || removed {
+	if removed, err := c.RemoveIfOver(p, key, obj); err != nil || removed {
 		return err
 	}
 	owner, err := c.jobs.of(p, obj)

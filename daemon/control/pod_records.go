@@ -38,7 +38,7 @@ type podRecord struct {
 	issued  pod.Issued
 	// moved says that its Job was paused or continued, or that its window opens or closes, so that its place is to be found anew.
 	moved bool
-	// renewal is when its tokens are to be looked at, see tokenRenewal; 0: never.
+	// renewal is when its tokens are to be looked at, see tend.TokenRenewal; 0: never.
 	renewal uint32
 }
 

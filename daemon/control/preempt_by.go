@@ -24,12 +24,12 @@ import (
 type preemptions map[string]string
 
 // set takes in a namespace, and reports whether it says something else now.
-func (n preemptions) set(ns *corev1.Namespace) (changed bool) {
-	was, now := n[ns.Name], ns.Annotations[core.PreemptByAnnotation]
+func (n preemptions) set(namespace string, annotations map[string]string) (changed bool) {
+	was, now := n[namespace], annotations[core.PreemptByAnnotation]
 	if now == "" {
-		delete(n, ns.Name)
+		delete(n, namespace)
 	} else {
-		n[ns.Name] = now
+		n[namespace] = now
 	}
 	return was != now
 }
@@ -106,7 +106,7 @@ func (a *admission) displace(p *loop.Pass, key string, obj *corev1.Pod, status c
 	if err := p.Event(objects.PodReference(obj), events.Scheduler, corev1.EventTypeNormal, reason, message); err != nil {
 		return err
 	}
-	return a.changes.touch(p, key, obj)
+	return a.changes.Touch(p, key, obj)
 }
 
 // endUnpausable ends a pod that cannot be frozen, such as for a process that hangs in the kernel: others wait for its CPU.
@@ -114,5 +114,5 @@ func (c *pods) endUnpausable(p *loop.Pass, key string, obj *corev1.Pod) error {
 	if _, displaced := core.DisplacedSince(obj); !displaced || !pod.CannotPause(obj) || podspec.Ended(obj) {
 		return nil
 	}
-	return c.disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
+	return c.Disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
 }

@@ -151,11 +151,24 @@ var buildCrash = sync.OnceValues(func() ([]byte, error) {
 	return build.CombinedOutput()
 })
 
-func startMatrix(t *testing.T, build, image string) *matrix {
+// startMatrix starts a daemon that can be told where to die, with its root below a directory.
+func startMatrix(t *testing.T, d *daemon, dir string) *matrix {
 	t.Helper()
 	control := t.TempDir()
-	c := startCrashing(t, &daemon{t: t, build: build, env: []string{"JOBD_CRASH=" + control}})
-	return &matrix{crashing: c, control: control, port: strconv.Itoa(20000 + rand.IntN(10000)), pulled: image}
+	d.env = append(d.env, "JOBD_CRASH="+control)
+	return &matrix{crashing: startCrashingIn(t, d, dir), control: control}
+}
+
+// chosen returns those of all that JOBD_CRASH_MATRIX asks for: all of them, those of the points that begin so, or few if it is not set.
+func chosen[T any](all, few []T, point func(T) string) []T {
+	switch only := os.Getenv("JOBD_CRASH_MATRIX"); only {
+	case "":
+		return few
+	case "all":
+		return all
+	default:
+		return slices.DeleteFunc(slices.Clone(all), func(of T) bool { return !strings.HasPrefix(point(of), only) })
+	}
 }
 
 // arm sets the point, and the pass of it, at which the daemon dies, or a shard where the point is one of the shards'.
@@ -330,7 +343,12 @@ func TestCrashMatrix(t *testing.T) {
 	t.Parallel()
 	build := crashBuild(t)
 	image, _ := registry.Start(t, registry.Options{}).Push(t, busyboxWith(t, "pulled"), "pulled:1")
-	c := startMatrix(t, build, image)
+	begin := func() *matrix {
+		c := startMatrix(t, &daemon{t: t, build: build}, "/var/tmp")
+		c.port, c.pulled = strconv.Itoa(20000+rand.IntN(10000)), image
+		return c
+	}
+	c := begin()
 	c.round(nil, false)
 	passed := c.passed()
 	c.round(func() { c.killShards(); c.kill(); c.serve() }, true)
@@ -358,16 +376,13 @@ func TestCrashMatrix(t *testing.T) {
 		moments = append(moments, momentsOf(point, n, most)...)
 	}
 	t.Logf("%d points, %d moments", len(passed), len(moments))
-	if only := os.Getenv("JOBD_CRASH_MATRIX"); only == "" {
-		// Before a container is known to run, before its end is known, and before what is stored takes effect.
-		moments = []moment{{"container.created", 2}, {"exit.observed", 4}, {"pass.stored", 3}}
-	} else if only != "all" {
-		moments = slices.DeleteFunc(moments, func(m moment) bool { return !strings.HasPrefix(m.point, only) })
-	}
+	// Before a container is known to run, before its end is known, and before what is stored takes effect.
+	few := []moment{{"container.created", 2}, {"exit.observed", 4}, {"pass.stored", 3}}
+	moments = chosen(moments, few, func(m moment) string { return m.point })
 	table := ""
 	for _, m := range moments {
 		if c == nil {
-			c = startMatrix(t, build, image) // it is to outlive the subtest
+			c = begin() // it is to outlive the subtest
 		}
 		began, reached := time.Now(), false
 		ok := t.Run(fmt.Sprintf("%s/%d", m.point, m.times), func(t *testing.T) {

@@ -109,15 +109,14 @@ func noticed(name, receivers, on, script string) *batchv1.Job {
 // comes, always with one ID.
 func TestNotices(t *testing.T) {
 	t.Parallel()
-	build, control, hook := crashBuild(t), t.TempDir(), startHook(t)
+	build, hook := crashBuild(t), startHook(t)
 	out := filepath.Join(t.TempDir(), "out")
 	page := filepath.Join(t.TempDir(), "page")
 	if err := os.WriteFile(page, []byte("#!/bin/sh\ncat >/dev/null\necho \"$JOBD_NOTICE_ID $JOBD_NOTICE_KIND $JOBD_NOTICE_OBJECT\" >>"+out+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	settings := receivers(t, fmt.Sprintf("  ops: {webhook: {url: %q}}\n  page: {command: {args: [%s]}}\n", hook.URL, page))
-	d := &daemon{t: t, build: build, env: []string{"JOBD_CRASH=" + control}, flags: []string{"--config", settings}}
-	c := &matrix{crashing: startCrashing(t, d), control: control}
+	c := startMatrix(t, &daemon{t: t, build: build, flags: []string{"--config", settings}}, "/var/tmp")
 
 	points := []string{"notice.explained", "notice.sending", "notice.sent", "notice.noted"}
 	for i, fault := range []struct {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/api/core"
 )
 
 // A Job that is paused stands still over kill -9 of the daemon, gives its CPU to others, refuses commands, and can be ended.
@@ -23,37 +21,7 @@ func TestPauseWithoutKilling(t *testing.T) {
 		return `{apiVersion: batch/v1, kind: Job, metadata: {name: ` + name + `}, spec: {backoffLimit: 0, ` + more + ` template: {spec: {
 			restartPolicy: Never, terminationGracePeriodSeconds: 20, containers: [{name: c, image: docker.io/library/busybox:1.36,
 			resources: {requests: {cpu: 1}}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}, command: [sh, -c,
-			"trap 'echo ends; exit 0' TERM; i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"]}]}}}}`
-	}
-	last := func(name string) int {
-		t.Helper()
-		out := d.jobctl("logs", "jobs/"+name, "--tail=1")
-		n, err := strconv.Atoi(strings.TrimSpace(out))
-		if err != nil {
-			t.Fatalf("the log ends with %q", out)
-		}
-		return n
-	}
-	frozen := func(name string) {
-		t.Helper()
-		d.eventually(name+" is frozen", func() error {
-			for _, p := range d.pods(name) {
-				if _, is := core.PausedSince(&p); is {
-					return nil
-				}
-			}
-			return errors.New("it is not")
-		})
-	}
-	runs := func(name string) {
-		t.Helper()
-		before := last(name)
-		d.eventually(name+" goes on", func() error {
-			if now := last(name); now <= before {
-				return fmt.Errorf("it stays at %d", now)
-			}
-			return nil
-		})
+			"trap 'echo ends; exit 0' TERM; ` + countsSteps + `"]}]}}}}`
 	}
 
 	d.apply(count("low", "activeDeadlineSeconds: 300,"))
@@ -67,15 +35,15 @@ func TestPauseWithoutKilling(t *testing.T) {
 	if out := d.jobctl("pause", "jobs/low"); out != "job.batch/low paused\n" {
 		t.Errorf("it says %q", out)
 	}
-	frozen("low")
-	at := last("low")
+	d.frozen("low")
+	at := d.counted("low")
 
 	d.apply(jobManifest{name: "other", container: "resources: {requests: {cpu: 1}}"}.String())
 	d.running("other", 1) // which takes all of the machine's CPU
 	d.kill()
 	d.serve()
-	frozen("low")
-	if now := last("low"); now != at {
+	d.frozen("low")
+	if now := d.counted("low"); now != at {
 		t.Errorf("it went on from %d to %d", at, now)
 	}
 	pod := d.pods("low")[0]
@@ -107,7 +75,7 @@ func TestPauseWithoutKilling(t *testing.T) {
 	if out := d.jobctl("continue", "--all"); !strings.Contains(out, "job.batch/low continued") {
 		t.Errorf("it says %q", out)
 	}
-	runs("low")
+	d.countsOn("low")
 	j := d.until("low", "was paused", func(j *batchv1.Job) bool { return batch.PausedFor(j.Annotations) > 0 })
 	if ends, ok := batch.Deadline(j); !ok || !ends.After(j.Status.StartTime.Add(300*time.Second)) {
 		t.Errorf("its deadline is at %s: the pause counts", ends)
@@ -152,7 +120,7 @@ func TestPauseWithoutKilling(t *testing.T) {
 
 	// SIGTERM reaches what is frozen, and it ends as if it had not been.
 	d.jobctl("pause", "low")
-	frozen("low")
+	d.frozen("low")
 	d.jobctl("suspend", "low")
 	d.eventually("its pod is gone", func() error {
 		if pods := d.pods("low"); len(pods) > 0 {
@@ -163,10 +131,10 @@ func TestPauseWithoutKilling(t *testing.T) {
 	d.jobctl("continue", "low")
 	d.jobctl("resume", "low")
 	d.running("low", 1)
-	runs("low")
+	d.countsOn("low")
 	for _, how := range [][]string{{"--grace-period=0", "--force"}, {"--wait=false"}} {
 		d.jobctl("pause", "low")
-		frozen("low")
+		d.frozen("low")
 		d.jobctl(append([]string{"delete", "pod", d.pods("low")[0].Name}, how...)...)
 		d.eventually("its pod is gone", func() error {
 			for _, p := range d.pods("low") {
@@ -179,9 +147,9 @@ func TestPauseWithoutKilling(t *testing.T) {
 		d.jobctl("delete", "jobs/low", "--ignore-not-found", "--wait=true")
 		d.apply(count("low", ""))
 		d.running("low", 1)
-		runs("low")
+		d.countsOn("low")
 	}
 	// What is frozen when everything is cleaned up goes, too: the test fails if something of it is left.
 	d.jobctl("pause", "low")
-	frozen("low")
+	d.frozen("low")
 }

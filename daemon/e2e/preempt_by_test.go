@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/api/core"
 )
 
 // A Job that a higher priority displaces is frozen, stands still over kill -9 of the daemon at each step, and goes on by itself when its
@@ -23,42 +21,13 @@ func TestPreemptByPause(t *testing.T) {
 	counts := func(name, metadata, memory string) {
 		d.apply(jobManifest{
 			name: name, metadata: metadata, spec: "activeDeadlineSeconds: 3600", container: "resources: {requests: {cpu: 1, memory: " + memory + "}}",
-			program: []string{"sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"},
+			program: []string{"sh", "-c", countsSteps},
 		}.String())
 	}
 	high := func(name, memory string) {
 		d.apply(jobManifest{
 			name: name, pod: "priorityClassName: high", container: "resources: {requests: {cpu: 1, memory: " + memory + "}}",
 		}.String())
-	}
-	last := func(name string) int {
-		t.Helper()
-		n, err := strconv.Atoi(strings.TrimSpace(d.jobctl("logs", "jobs/"+name, "--tail=1")))
-		if err != nil {
-			return 0 // it has not begun
-		}
-		return n
-	}
-	goesOn := func(name string) {
-		t.Helper()
-		before := last(name)
-		d.eventually(name+" goes on", func() error {
-			if now := last(name); now <= before {
-				return fmt.Errorf("it stays at %d", now)
-			}
-			return nil
-		})
-	}
-	frozen := func(name string) {
-		t.Helper()
-		d.eventually(name+" is frozen", func() error {
-			for _, p := range d.pods(name) {
-				if _, is := core.PausedSince(&p); is {
-					return nil
-				}
-			}
-			return errors.New("it is not")
-		})
 	}
 	says := func(want string, args ...string) {
 		t.Helper()
@@ -80,19 +49,19 @@ func TestPreemptByPause(t *testing.T) {
 	d.jobctl("annotate", "namespace", "default", "jobd.dev/preempt-by=pause")
 	counts("low", "", "300Mi")
 	d.running("low", 1)
-	goesOn("low")
+	d.countsOn("low")
 	first := d.pods("low")[0]
 
 	high("urgent", "300Mi")
 	d.kill() // maybe before the decision is stored, or before the containers are frozen
 	d.serve()
-	frozen("low")
+	d.frozen("low")
 	d.running("urgent", 1)
-	at := last("low")
+	at := d.counted("low")
 	d.kill()
 	d.serve()
 	d.running("urgent", 1)
-	if now := last("low"); now != at {
+	if now := d.counted("low"); now != at {
 		t.Errorf("it went on from %d to %d", at, now)
 	}
 	says("low Preempted", "get", "jobs")
@@ -106,7 +75,7 @@ func TestPreemptByPause(t *testing.T) {
 	d.jobctl("delete", "jobs/urgent", "--wait=true")
 	d.kill() // maybe before the decision is stored, or before the containers go on
 	d.serve()
-	goesOn("low")
+	d.countsOn("low")
 	if p := d.pods("low"); len(p) != 1 || p[0].UID != first.UID || p[0].Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("it is another pod: %+v", p)
 	}
@@ -116,7 +85,7 @@ func TestPreemptByPause(t *testing.T) {
 
 	// What somebody pauses goes on only when that is over, and then when there is room.
 	high("urgent", "300Mi")
-	frozen("low")
+	d.frozen("low")
 	d.running("urgent", 1)
 	d.jobctl("pause", "low")
 	says("low JobPaused", "get", "jobs", "-o", `custom-columns=N:.metadata.name,S:.status.conditions[?(@.type=="jobd.dev/Paused")].reason`)
@@ -126,7 +95,7 @@ func TestPreemptByPause(t *testing.T) {
 	d.jobctl("continue", "low")
 	says("is preempted", "why", "jobs/low")
 	d.jobctl("delete", "jobs/other", "--wait=true")
-	goesOn("low")
+	d.countsOn("low")
 
 	// Memory is not given back by a pause: where it is short, the pod ends as usual.
 	high("large", "900Mi")
@@ -141,8 +110,8 @@ func TestPreemptByPause(t *testing.T) {
 	d.running("large", 1)
 	d.jobctl("delete", "jobs/large", "--wait=true")
 	d.running("low", 1)
-	goesOn("low")
+	d.countsOn("low")
 	// What is frozen when everything is cleaned up goes, too: the test fails if something of it is left.
 	high("urgent", "300Mi")
-	frozen("low")
+	d.frozen("low")
 }

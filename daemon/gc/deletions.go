@@ -147,7 +147,7 @@ func (d *deletions) deleteFirst(p *loop.Pass, of metav1.Object, ownerKey string)
 	}
 	none := true
 	var err error
-	p.Snapshot().Owned(string(owner), "", func(key string) bool {
+	p.Snapshot().Owned(string(owner), "", "", func(key string) bool {
 		if err = d.settleDependent(p, key); err != nil { // again, since this one may have come later than the others
 			return false
 		}

@@ -150,7 +150,7 @@ func (c *Collector) letGo(p *loop.Pass, key string, obj objects.Object, owners .
 // would wait for the other.
 func (c *Collector) breakCircle(p *loop.Pass, obj objects.Object) (err error) {
 	circle := false
-	p.Snapshot().Owned(string(obj.GetUID()), "", func(key string) bool {
+	p.Snapshot().Owned(string(obj.GetUID()), "", "", func(key string) bool {
 		dependent, ok, failed := c.objects.Get(p, key)
 		err = failed
 		circle = ok && isLeaving(dependent)

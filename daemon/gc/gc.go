@@ -95,7 +95,7 @@ func (n *Notes) OwnerGone(p *loop.Pass, uid types.UID) {
 
 // owns reports whether any object named this one as its owner when the pass began.
 func owns(p *loop.Pass, uid types.UID) (any bool) {
-	p.Snapshot().Owned(string(uid), "", func(string) bool {
+	p.Snapshot().Owned(string(uid), "", "", func(string) bool {
 		any = true
 		return false
 	})
@@ -114,7 +114,7 @@ func (c *Collector) recheckOwner(owner types.UID) {
 func (c *Collector) walk(p *loop.Pass, owner types.UID, visit func(key string) error) (end bool, err error) {
 	visited := 0
 	end = true
-	p.Snapshot().Owned(string(owner), c.walks[owner], func(key string) bool {
+	p.Snapshot().Owned(string(owner), "", c.walks[owner], func(key string) bool {
 		if visited++; visited > loop.Budget/2 || visited > 1 && p.Spent() {
 			c.walks[owner], end = key, false
 			return false

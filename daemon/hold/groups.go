@@ -16,7 +16,6 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/internal/heap"
@@ -66,20 +65,8 @@ func newGroups(gate *Gate) groups {
 	}
 }
 
-var namespaceAnnotations = scheme.FieldsOf[corev1.Namespace]("metadata.name", "metadata.annotations")
-
-// rebuild reads the places, and the groups of namespaces.
+// rebuild reads the places.
 func (g *groups) rebuild(s *store.Snapshot) (err error) {
-	s.Range(objects.Namespaces+"/", "", func(o store.Object) bool {
-		ns := &corev1.Namespace{}
-		if err = scheme.DecodePart(o.Value, namespaceAnnotations, ns); err == nil {
-			g.setNamespace(ns)
-		}
-		return err == nil
-	})
-	if err != nil {
-		return err
-	}
 	s.Range(objects.Places+"/", "", func(o store.Object) bool {
 		h := &holder{}
 		if err = json.Unmarshal(o.Value, h); err != nil {
@@ -94,13 +81,13 @@ func (g *groups) rebuild(s *store.Snapshot) (err error) {
 }
 
 // setNamespace takes in the group of a namespace, and reports whether that has changed.
-func (g *groups) setNamespace(ns *corev1.Namespace) bool {
-	before, had := g.ofNamespaces[ns.Name]
-	c, has := core.NamespaceConcurrency(ns.Name, ns.Annotations)
+func (g *groups) setNamespace(name string, annotations map[string]string) bool {
+	before, had := g.ofNamespaces[name]
+	c, has := core.NamespaceConcurrency(name, annotations)
 	if has {
-		g.ofNamespaces[ns.Name] = c
+		g.ofNamespaces[name] = c
 	} else {
-		delete(g.ofNamespaces, ns.Name)
+		delete(g.ofNamespaces, name)
 	}
 	return had != has || before != c
 }
@@ -308,10 +295,7 @@ func (g *groups) giveBack(p *loop.Pass, uid types.UID, h *holder) {
 // outlived looks for the pods of a Job that is gone.
 func (g *groups) outlived(p *loop.Pass, uid types.UID, h *holder) (err error) {
 	h.alone, h.pods = true, map[string]struct{}{}
-	p.Snapshot().Owned(string(uid), "", func(key string) bool {
-		if namespace, _ := objects.NameOf(key); objects.ResourceOf(key) != objects.Pods || namespace != h.Namespace {
-			return true
-		}
+	p.Snapshot().Owned(string(uid), store.Key(objects.Pods, h.Namespace, ""), "", func(key string) bool {
 		pod, ok, failed := p.Pods.Peek(key)
 		if err = failed; ok && err == nil && objects.ControllingJob(pod) == uid && !podspec.Ended(pod) {
 			h.pods[key] = struct{}{}

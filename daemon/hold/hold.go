@@ -74,34 +74,36 @@ func New(timers *loop.Timers, jobs Jobs, gate *Gate) *Holds {
 // Rebuild implements loop.Controller.
 func (h *Holds) Rebuild(s *store.Snapshot, _ time.Time) error { return h.groups.rebuild(s) }
 
-// Fold takes in what clients do to namespaces: the Jobs of one whose group has changed are looked at again, if
-// they wait, have a place or have begun without one.
-func (h *Holds) Fold(p *loop.Pass, c loop.Change) error {
-	if c.Resource != objects.Namespaces {
+// NamespaceKnown implements loop.NamespaceFollower.
+func (h *Holds) NamespaceKnown(ns *corev1.Namespace) { h.groups.setNamespace(ns.Name, ns.Annotations) }
+
+// NamespaceChanged implements loop.NamespaceFollower.
+func (h *Holds) NamespaceChanged(p *loop.Pass, ns *corev1.Namespace) error {
+	return h.changeNamespace(p, ns.Name, ns.Annotations)
+}
+
+// NamespaceGone implements loop.NamespaceFollower.
+func (h *Holds) NamespaceGone(p *loop.Pass, name string) error {
+	return h.changeNamespace(p, name, nil)
+}
+
+// changeNamespace looks again at the Jobs of a namespace whose group has changed, if they wait, have a place or have begun without one.
+func (h *Holds) changeNamespace(p *loop.Pass, namespace string, annotations map[string]string) error {
+	if !h.groups.setNamespace(namespace, annotations) {
 		return nil
 	}
-	ns := &corev1.Namespace{}
-	if err := objects.Decode(c.Object, ns); err != nil {
-		return err
-	}
-	if c.Deleted {
-		ns.Annotations = nil
-	}
-	if !h.groups.setNamespace(ns) {
-		return nil
-	}
-	for key := range h.jobs.Begun(ns.Name) {
+	for key := range h.jobs.Begun(namespace) {
 		h.groups.begun.Add(key)
 	}
 	var of []string
 	for _, m := range h.groups.waits {
-		if in, _ := objects.NameOf(m.key); in == ns.Name {
+		if in, _ := objects.NameOf(m.key); in == namespace {
 			of = append(of, m.key)
 		}
 	}
 	for _, place := range h.groups.places {
-		if place.Namespace == ns.Name {
-			of = append(of, store.Key(objects.Jobs, ns.Name, place.Job))
+		if place.Namespace == namespace {
+			of = append(of, store.Key(objects.Jobs, namespace, place.Job))
 		}
 	}
 	for _, key := range of {

@@ -19,11 +19,17 @@ func (r *Record) foldWindow(annotations map[string]string) {
 	}
 }
 
+// Window returns the window of the Job, or else that of its namespace; nil for none.
+func (r *Record) Window() *core.Window {
+	if r.window != nil {
+		return r.window
+	}
+	return r.ofNamespace
+}
+
 // windowNow reports whether the window of the Job is open, and when that changes; zero for never.
 func (r *Record) windowNow(now time.Time) (w *core.Window, open bool, until time.Time) {
-	if w = r.window; w == nil {
-		w = r.ofNamespace
-	}
+	w = r.Window()
 	open, until = w.At(now)
 	return w, open, until
 }

@@ -263,10 +263,7 @@ func (log recorded) prefix(s logs.Stream) string {
 func (l *jobLogs) eachPod(fn func(*corev1.Pod)) error {
 	return l.store.View(func(s *store.Snapshot) error {
 		var failed error
-		s.Owned(string(l.job.UID), "", func(key string) bool {
-			if !strings.HasPrefix(key, objects.Pods+"/") {
-				return true
-			}
+		s.Owned(string(l.job.UID), store.Key(objects.Pods, l.job.Namespace, ""), "", func(key string) bool {
 			o, ok := s.Get(key)
 			if !ok {
 				return true
@@ -275,7 +272,7 @@ func (l *jobLogs) eachPod(fn func(*corev1.Pod)) error {
 			if failed = objects.Decode(o, p); failed != nil {
 				return false
 			}
-			if p.Namespace == l.job.Namespace && objects.ControllingJob(p) == l.job.UID { // whoever makes a pod names any owner
+			if objects.ControllingJob(p) == l.job.UID {
 				fn(p)
 			}
 			return true

@@ -130,6 +130,7 @@ func controllerOf(o store.Object) (*metav1.OwnerReference, error) {
 func (l *Loop) beginAside(now time.Time) error {
 	l.Watch.Begin("", "")
 	defer l.Watch.End()
+	l.work = work{} // what fails here is not the fault of what it was last at work on
 	return l.Store.View(func(s *store.Snapshot) error {
 		entries, err := l.Aside.Begin(storedObjects{s}, now)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/store"
@@ -50,6 +51,8 @@ func (Base) Dirty() bool { return false }
 type Change struct {
 	store.Change
 	Resource string // of the object's key
+	// namespace decodes the object of one that was not deleted; nil for other objects.
+	namespace func() (*corev1.Namespace, error)
 }
 
 // Finisher is a controller that acts at the end of each pass, when everything has been settled that fits into the pass.

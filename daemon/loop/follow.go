@@ -1,10 +1,14 @@
 package loop
 
 import (
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
 )
 
 // PodFollower is a controller that follows pods through their life on the node, whoever writes the changes. NoPods implements
@@ -68,6 +72,46 @@ func (NoJobs) JobSetAside(*batchv1.Job) {}
 
 // JobGone implements JobFollower.
 func (NoJobs) JobGone(*Pass, string, *batchv1.Job) {}
+
+// NamespaceFollower is a controller that follows namespaces, all of which it is told of, before it reads its records at start. It must
+// not change the object, which is decoded once for all of them.
+type NamespaceFollower interface {
+	// NamespaceKnown is called for each namespace that is there at start.
+	NamespaceKnown(ns *corev1.Namespace)
+	// NamespaceChanged is called when a client has created a namespace, or has changed it.
+	NamespaceChanged(p *Pass, ns *corev1.Namespace) error
+	// NamespaceGone is called when a namespace is gone, whoever has removed it.
+	NamespaceGone(p *Pass, name string) error
+}
+
+// decoder returns a function that decodes a stored namespace when it is called first.
+func decoder(o store.Object) func() (*corev1.Namespace, error) {
+	return sync.OnceValues(func() (*corev1.Namespace, error) {
+		ns := &corev1.Namespace{}
+		err := objects.Decode(o, ns)
+		return ns, err
+	})
+}
+
+// knowNamespaces tells those that follow namespaces of each that is there.
+func (l *Loop) knowNamespaces(s *store.Snapshot, all []Controller) (err error) {
+	s.Range(objects.Namespaces+"/", "", func(o store.Object) bool {
+		decoded := decoder(o)
+		for _, c := range all {
+			f, ok := c.(NamespaceFollower)
+			if !ok || !l.works(concernOf(c), o.Key) {
+				continue
+			}
+			var ns *corev1.Namespace
+			if ns, err = decoded(); err != nil {
+				return false
+			}
+			f.NamespaceKnown(ns)
+		}
+		return true
+	})
+	return err
+}
 
 // Followers are the controllers that follow pods and Jobs, in the order of all controllers. They are found by their methods
 // once all are made, so that none of them has to be known to the controllers of pods and Jobs.

@@ -274,6 +274,10 @@ func (l *Loop) rebuild(s stored, now time.Time) error {
 	l.Watch.Begin("", "")
 	defer l.Watch.End()
 	defer l.tellPanic()
+	l.work = work{}
+	if err := l.knowNamespaces(s.Visited(func(string) bool { return true }), controllers); err != nil {
+		return err
+	}
 	for _, c := range slices.Backward(controllers) {
 		concern := concernOf(c)
 		l.work = work{}

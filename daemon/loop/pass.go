@@ -119,7 +119,10 @@ func (p *Pass) fold() error {
 		if c.Deleted {
 			p.gone(c.Object)
 		}
-		change := Change{c, objects.ResourceOf(c.Object.Key)}
+		change := Change{Change: c, Resource: objects.ResourceOf(c.Object.Key)}
+		if change.Resource == objects.Namespaces && !c.Deleted {
+			change.namespace = decoder(c.Object)
+		}
 		if change.Resource == storage.ResourceQuotaResource {
 			namespace, _ := objects.NameOf(c.Object.Key)
 			for _, f := range p.loop.concerns.quotaFollowers {
@@ -149,6 +152,15 @@ func (p *Pass) fold() error {
 // foldInto lets a controller take in a change, unless the object was set aside.
 func (p *Pass) foldInto(c Controller, change Change) error {
 	if p.Works(change.Object.Key) {
+		if f, ok := c.(NamespaceFollower); ok && change.namespace != nil {
+			ns, err := change.namespace()
+			if err == nil {
+				err = f.NamespaceChanged(p, ns)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return c.Fold(p, change)
 	}
 	p.turnTo(p.concern)
@@ -165,6 +177,15 @@ func (p *Pass) foldInto(c Controller, change Change) error {
 func (p *Pass) gone(o store.Object) {
 	for _, f := range p.loop.concerns.followers {
 		f.Gone(p, o)
+	}
+	if objects.ResourceOf(o.Key) != objects.Namespaces {
+		return
+	}
+	_, name := objects.NameOf(o.Key)
+	for _, c := range p.loop.concerns.all {
+		if f, ok := c.(NamespaceFollower); ok {
+			p.failed = errors.Join(p.failed, f.NamespaceGone(p, name))
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package names
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,13 +48,13 @@ func (x *index) publish(ctx context.Context, s *store.Store, logger *slog.Logger
 func (x *index) publishService(tx *store.Tx, ref serviceRef) error {
 	var have []*discoveryv1.EndpointSlice
 	var failed error
-	tx.Owned(string(ref.uid), "", func(key string) bool {
+	tx.Owned(string(ref.uid), store.Key(endpointSlices, ref.namespace, ""), "", func(key string) bool {
 		o, ok := tx.Get(key)
-		if !ok || !strings.HasPrefix(key, endpointSlices+"/") {
+		if !ok {
 			return true
 		}
 		slice := &discoveryv1.EndpointSlice{}
-		if failed = scheme.Decode(o.Value, slice); failed == nil && slice.Namespace == ref.namespace && isOurs(slice) {
+		if failed = scheme.Decode(o.Value, slice); failed == nil && isOurs(slice) {
 			have = append(have, slice)
 		}
 		return failed == nil

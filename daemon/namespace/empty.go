@@ -44,44 +44,29 @@ type progress struct {
 	show time.Time
 }
 
-// Rebuild notes the namespaces that are being deleted.
-func (e *Emptier) Rebuild(s *store.Snapshot, _ time.Time) error {
-	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
-		e.note(ns)
-		return nil
-	})
-}
-
-func (e *Emptier) note(ns *corev1.Namespace) {
+// NamespaceKnown notes a namespace that is being deleted.
+func (e *Emptier) NamespaceKnown(ns *corev1.Namespace) {
 	if ns.DeletionTimestamp != nil {
 		e.dirty.Add(ns.Name)
 	}
 }
 
-// Fold notes namespaces that are being deleted.
-func (e *Emptier) Fold(_ *loop.Pass, c loop.Change) error {
-	if c.Resource != objects.Namespaces || c.Deleted {
-		return nil
-	}
-	ns := &corev1.Namespace{}
-	if err := objects.Decode(c.Object, ns); err != nil {
-		return err
-	}
-	e.note(ns)
+// NamespaceChanged implements loop.NamespaceFollower.
+func (e *Emptier) NamespaceChanged(_ *loop.Pass, ns *corev1.Namespace) error {
+	e.NamespaceKnown(ns)
+	return nil
+}
+
+// NamespaceGone implements loop.NamespaceFollower: another namespace of that name begins anew.
+func (e *Emptier) NamespaceGone(p *loop.Pass, name string) error {
+	delete(e.terminating, name)
+	p.Figures.NamespaceGone(name)
 	return nil
 }
 
 // Gone looks again at a namespace that may have waited for this object. The next pass does that, since a transaction
 // shows only what was there before it.
-func (e *Emptier) Gone(p *loop.Pass, o store.Object) {
-	if objects.ResourceOf(o.Key) == objects.Namespaces {
-		_, name := objects.NameOf(o.Key)
-		delete(e.terminating, name) // another namespace of that name begins anew
-		p.Figures.NamespaceGone(name)
-		return
-	}
-	e.goneFrom(p, o.Key)
-}
+func (e *Emptier) Gone(p *loop.Pass, o store.Object) { e.goneFrom(p, o.Key) }
 
 func (e *Emptier) goneFrom(p *loop.Pass, key string) {
 	namespace, _ := objects.NameOf(key)

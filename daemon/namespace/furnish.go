@@ -1,8 +1,6 @@
 package namespace
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -27,32 +25,27 @@ func NewFurnisher(authority []byte) *Furnisher {
 	return &Furnisher{authority: authority, lacking: loop.NewQueue[string]()}
 }
 
-// Rebuild looks at all namespaces, since the authority may have changed since the last start.
-func (f *Furnisher) Rebuild(s *store.Snapshot, _ time.Time) error {
-	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
-		f.note(ns)
-		return nil
-	})
-}
-
-func (f *Furnisher) note(ns *corev1.Namespace) {
+// NamespaceKnown looks at all namespaces, since the authority may have changed since the last start.
+func (f *Furnisher) NamespaceKnown(ns *corev1.Namespace) {
 	if ns.DeletionTimestamp == nil {
 		f.lacking.Add(ns.Name)
 	}
 }
 
-// Fold looks at new namespaces, and again at those in which one of these objects was changed or deleted.
+// NamespaceChanged implements loop.NamespaceFollower.
+func (f *Furnisher) NamespaceChanged(_ *loop.Pass, ns *corev1.Namespace) error {
+	f.NamespaceKnown(ns)
+	return nil
+}
+
+// NamespaceGone implements loop.NamespaceFollower.
+func (f *Furnisher) NamespaceGone(*loop.Pass, string) error { return nil }
+
+// Fold looks at namespaces in which one of these objects was changed or deleted.
 func (f *Furnisher) Fold(_ *loop.Pass, c loop.Change) error {
 	namespace, name := objects.NameOf(c.Object.Key)
-	switch {
-	case c.Resource == objects.Namespaces && !c.Deleted:
-		ns := &corev1.Namespace{}
-		if err := objects.Decode(c.Object, ns); err != nil {
-			return err
-		}
-		f.note(ns)
-	case c.Resource == objects.ServiceAccounts && name == core.DefaultServiceAccount,
-		c.Resource == objects.ConfigMaps && name == core.RootCAConfigMap:
+	if c.Resource == objects.ServiceAccounts && name == core.DefaultServiceAccount ||
+		c.Resource == objects.ConfigMaps && name == core.RootCAConfigMap {
 		f.lacking.Add(namespace)
 	}
 	return nil

@@ -118,18 +118,28 @@ func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 		}
 		return true
 	})
-	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
-		t.namespace(ns.Name, ns.Annotations)
-		return nil
-	})
+	return nil
 }
 
-// namespace takes in what a namespace asks for.
-func (t *Teller) namespace(name string, annotations map[string]string) {
-	delete(t.namespaces, name)
-	if notices.Asks(annotations) {
-		t.namespaces[name] = annotations
+// NamespaceKnown takes in what a namespace asks for.
+func (t *Teller) NamespaceKnown(ns *corev1.Namespace) {
+	delete(t.namespaces, ns.Name)
+	if notices.Asks(ns.Annotations) {
+		t.namespaces[ns.Name] = ns.Annotations
 	}
+}
+
+// NamespaceChanged implements loop.NamespaceFollower.
+func (t *Teller) NamespaceChanged(_ *loop.Pass, ns *corev1.Namespace) error {
+	t.NamespaceKnown(ns)
+	return nil
+}
+
+// NamespaceGone implements loop.NamespaceFollower.
+func (t *Teller) NamespaceGone(_ *loop.Pass, name string) error {
+	delete(t.namespaces, name)
+	delete(t.allowed, name)
+	return nil
 }
 
 // Key returns the key of a notice: by receiver, then in the order in which they are written, with the namespace for the count.
@@ -158,33 +168,22 @@ func (t *Teller) count(key string, n int) {
 	}
 }
 
-// Fold takes in which notices were delivered, and what namespaces ask for.
+// Fold takes in which notices were delivered.
 func (t *Teller) Fold(_ *loop.Pass, change loop.Change) error {
-	switch change.Resource {
-	case objects.Notices:
-		if change.Deleted {
-			t.count(change.Object.Key, -1)
-		}
-	case objects.Namespaces:
-		ns := &corev1.Namespace{}
-		if err := objects.Decode(change.Object, ns); err != nil || change.Deleted {
-			return err
-		}
-		t.namespace(ns.Name, ns.Annotations)
+	if change.Resource == objects.Notices && change.Deleted {
+		t.count(change.Object.Key, -1)
 	}
 	return nil
 }
 
 // Gone implements loop.GoneFollower.
 func (t *Teller) Gone(_ *loop.Pass, o store.Object) {
-	switch namespace, name := objects.NameOf(o.Key); objects.ResourceOf(o.Key) {
-	case objects.Namespaces:
-		t.namespace(name, nil)
-		delete(t.allowed, name)
-	case objects.NoticeMemories:
-		if delete(t.remembered[namespace], name); len(t.remembered[namespace]) == 0 {
-			delete(t.remembered, namespace)
-		}
+	if objects.ResourceOf(o.Key) != objects.NoticeMemories {
+		return
+	}
+	namespace, name := objects.NameOf(o.Key)
+	if delete(t.remembered[namespace], name); len(t.remembered[namespace]) == 0 {
+		delete(t.remembered, namespace)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package upkeep keeps up to date what stands beside the lives of Jobs and pods: the node's object and its Lease, the status of
-// disruption budgets, aggregated ClusterRoles, Secrets with tokens; and it removes what has expired.
+// disruption budgets, aggregated ClusterRoles, Secrets with tokens, what everybody has used of the machine; and it removes what has
+// expired, Jobs among it.
 //
 // Each file is one loop.Controller, which knows nothing of the others. Changes of the store and times come in. What goes out
 // are the objects that they write and delete in the loop's passes.

@@ -1,4 +1,4 @@
-// Package report writes what there is to know about one Job as a web page that is a single file: the picture of the Job,
+// Package page writes what there is to know about one Job as a web page that is a single file: the picture of the Job,
 // what its failed pods have printed, its events, what it has used, and its manifest. The page needs no server and no
 // network. What others have written, such as names, logs and events, can only be text in it: the page's own policy allows
 // no script but the one that it was written with.
@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/dashboard/assets"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/picture"
@@ -64,14 +65,7 @@ type Event struct {
 
 // EventOf returns what a report has of an event.
 func EventOf(e *corev1.Event) Event {
-	at := e.LastTimestamp.Time
-	if at.IsZero() {
-		at = e.EventTime.Time
-	}
-	if at.IsZero() {
-		at = e.CreationTimestamp.Time
-	}
-	return Event{at, e.Type, e.Reason, e.Message, max(1, e.Count)}
+	return Event{core.LastSeen(e), e.Type, e.Reason, e.Message, max(1, e.Count)}
 }
 
 // ManifestOf returns the manifest of a Job: what its author has written, without what the server has added. Secrets are

@@ -1,4 +1,4 @@
-package control
+package tend
 
 import (
 	"time"
@@ -14,35 +14,39 @@ import (
 // measureInterval is how often the disk usage of such a pod is measured.
 const measureInterval = 5 * time.Second
 
-// diskLimits measures the disk usage of pods that have a limit of it.
-type diskLimits struct {
+// DiskLimits measures the disk usage of pods that have a limit of it.
+type DiskLimits struct {
 	loop.Base
 	loop.NoPods
 	timers *loop.Timers
-	pods   *podRecords
+	pods   Pods
 }
 
-func newDiskLimits(timers *loop.Timers, pods *podRecords) *diskLimits {
-	return &diskLimits{timers: timers, pods: pods}
+// NewDiskLimits makes the controller.
+func NewDiskLimits(timers *loop.Timers, pods Pods) *DiskLimits {
+	return &DiskLimits{timers: timers, pods: pods}
 }
 
 // watch sets the next time to measure a pod, if it has such a limit.
-func (d *diskLimits) watch(key string, p *corev1.Pod, now time.Time) {
+func (d *DiskLimits) watch(key string, p *corev1.Pod, now time.Time) {
 	if volume.DiskLimited(p) || objects.StorageLimited(&p.Spec) {
 		d.timers.Set(d, key, now.Add(measureInterval))
 	}
 }
 
-func (d *diskLimits) PodBound(key string, p *corev1.Pod, now time.Time) { d.watch(key, p, now) }
-func (d *diskLimits) PodForgotten(key string)                           { d.timers.Set(d, key, time.Time{}) }
+// PodBound implements loop.PodFollower.
+func (d *DiskLimits) PodBound(key string, p *corev1.Pod, now time.Time) { d.watch(key, p, now) }
+
+// PodForgotten implements loop.PodFollower.
+func (d *DiskLimits) PodForgotten(key string) { d.timers.Set(d, key, time.Time{}) }
 
 // Due measures a pod, and sets the next time while the pod runs.
-func (d *diskLimits) Due(p *loop.Pass, key string) error {
+func (d *DiskLimits) Due(p *loop.Pass, key string) error {
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || !objects.Runs(obj) {
 		return err
 	}
 	d.watch(key, obj, p.Now)
-	d.pods.do(p, obj, pod.Action{Kind: pod.Measure})
+	d.pods.Do(p, obj, pod.Action{Kind: pod.Measure})
 	return nil
 }

@@ -1,4 +1,8 @@
-package causes
+// Package exits says how a container has ended, and what people take that to mean: its exit code or signal, want of memory, a failed
+// check, a program that could not be started.
+//
+// What is known of a pod comes in, the end of a container as a cause of api/why goes out. Everything is a pure function of that.
+package exits
 
 import (
 	"cmp"
@@ -9,19 +13,32 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/internal/quantity"
 )
 
-// exit explains how a container has ended.
-func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) why.Cause {
+// Pod is what the ends of its containers are explained by.
+type Pod struct {
+	*corev1.Pod
+	Job    *batchv1.Job // nil: none
+	Events []corev1.Event
+	// Decides says that jobd decides about the pod.
+	Decides bool
+	// Peak returns the most memory, in bytes, that a container had which was killed for want of it; 0 if that is not known. It may be nil.
+	Peak func(p *corev1.Pod, container string) int64
+}
+
+// Cause explains how a container has ended.
+func (v *Pod) Cause(container string, end *corev1.ContainerStateTerminated) why.Cause {
 	c := why.Cause{
-		Type: "ExitCode", Since: at(end.FinishedAt.Time),
+		Type: "ExitCode", Since: why.At(end.FinishedAt.Time),
 		Details: map[string]string{"container": container, "exitCode": fmt.Sprint(end.ExitCode)},
 	}
 	if end.Reason != "" {
@@ -39,13 +56,13 @@ func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) w
 		}
 	case end.Reason == "StartError" || end.Reason == "ContainerCannotRun":
 		c.Type = "StartError"
-		c.Brief = who + " could not be started: " + clause(end.Message)
-		c.Message = fmt.Sprintf("%s could not be started: %s", who, sentence(end.Message))
+		c.Brief = who + " could not be started: " + why.Clause(end.Message)
+		c.Message = fmt.Sprintf("%s could not be started: %s", who, why.Sentence(end.Message))
 		if strings.Contains(end.Message, "open executable: ") || strings.Contains(end.Message, `exec: ""`) { // of crun, of runc
 			c.Message += " The name of its program is empty: look at its command, and at the variables that it names, as $(NAME)."
-		} else if notThere(end.Message) {
+		} else if NotThere(end.Message) {
 			c.Message += " Its command does not exist in the image, or not in its PATH."
-			if spec := podspec.Find(&v.pod.Spec, container); spec != nil && len(spec.Command) > 0 &&
+			if spec := podspec.Find(&v.Spec, container); spec != nil && len(spec.Command) > 0 &&
 				strings.HasPrefix(spec.Command[0], ".") && !strings.Contains(spec.Command[0], "/") {
 				c.Message += " Older versions of crun do not look along the PATH for a name that begins with a dot: name its whole path."
 			}
@@ -66,8 +83,8 @@ func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) w
 			c.Message = fmt.Sprintf("%s has ended with exit code %d, since it was stopped: its %s failed.", who, end.ExitCode, what)
 			c.Details["check"] = what
 			if said != "" {
-				c.Brief += ": " + clause(said)
-				c.Message = strings.TrimSuffix(c.Message, ".") + ": " + sentence(said)
+				c.Brief += ": " + why.Clause(said)
+				c.Message = strings.TrimSuffix(c.Message, ".") + ": " + why.Sentence(said)
 			}
 		}
 	}
@@ -79,8 +96,8 @@ func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) w
 	return c
 }
 
-// notThere reports whether a container could not be started because its command does not exist.
-func notThere(message string) bool {
+// NotThere reports whether a container could not be started because its command does not exist.
+func NotThere(message string) bool {
 	return strings.Contains(message, "not found") || strings.Contains(message, "no such file")
 }
 
@@ -89,8 +106,8 @@ func notThere(message string) bool {
 var executing = regexp.MustCompile(`^(?:\{"msg":"exec container process (?:\([^)]*\) )?` + "`([^`]+)`" +
 	`|exec (\S+)): (?i:(exec format error)|(no such file or directory))(?:",.*)?$`)
 
-// notExecuted explains an exit code by such a line: it is no exit code of the program, which never ran.
-func notExecuted(c *why.Cause) {
+// NotExecuted explains an exit code by such a line: it is no exit code of the program, which never ran.
+func NotExecuted(c *why.Cause) {
 	if c.Type != "ExitCode" || len(c.Log) == 0 {
 		return
 	}
@@ -128,12 +145,12 @@ var ofContainer = regexp.MustCompile(`^(?:(?:exec in|start) container \S+: )+`)
 
 // condemned returns for which check that had failed a container was stopped, and how that failed, by the events about this
 // attempt. Both are empty if that is not why it has ended.
-func (v *podView) condemned(container string, end *corev1.ContainerStateTerminated) (check, said string) {
+func (v *Pod) condemned(container string, end *corev1.ContainerStateTerminated) (check, said string) {
 	var about []*corev1.Event
 	for i := range v.Events {
 		e := &v.Events[i]
-		if e.InvolvedObject.UID == v.pod.UID && strings.HasSuffix(e.InvolvedObject.FieldPath, "{"+container+"}") &&
-			!seen(e).Before(end.StartedAt.Time) {
+		if e.InvolvedObject.UID == v.UID && strings.HasSuffix(e.InvolvedObject.FieldPath, "{"+container+"}") &&
+			!core.LastSeen(e).Before(end.StartedAt.Time) {
 			about = append(about, e)
 		}
 	}
@@ -152,8 +169,8 @@ func (v *podView) condemned(container string, end *corev1.ContainerStateTerminat
 }
 
 // tooLittleToStart says how little memory a container may have that could not be started for want of it, as crun and runc say.
-func (v *podView) tooLittleToStart(container, message string) string {
-	c := podspec.Find(&v.pod.Spec, container)
+func (v *Pod) tooLittleToStart(container, message string) string {
+	c := podspec.Find(&v.Spec, container)
 	if c == nil || !strings.Contains(message, "memory limit") && !strings.Contains(message, "memory.limit") && !strings.Contains(message, "memory.max") {
 		return ""
 	}
@@ -171,7 +188,7 @@ func (v *podView) tooLittleToStart(container, message string) string {
 }
 
 // meaning returns what people take an exit code to mean.
-func (v *podView) meaning(end *corev1.ContainerStateTerminated) string {
+func (v *Pod) meaning(end *corev1.ContainerStateTerminated) string {
 	signal := int(end.Signal)
 	if signal == 0 && end.ExitCode > 128 && end.ExitCode <= 128+64 {
 		signal = int(end.ExitCode) - 128
@@ -205,16 +222,16 @@ func (v *podView) meaning(end *corev1.ContainerStateTerminated) string {
 }
 
 // stopped reports whether the pod was asked to end.
-func (v *podView) stopped() bool {
-	return v.pod.DeletionTimestamp != nil || slices.Contains([]string{"DeadlineExceeded", "Evicted", "Preempting", "Terminated"}, v.pod.Status.Reason)
+func (v *Pod) stopped() bool {
+	return v.DeletionTimestamp != nil || slices.Contains([]string{"DeadlineExceeded", "Evicted", "Preempting", "Terminated"}, v.Status.Reason)
 }
 
 // peakMemory says how much memory a container had that ran out of it, unless a limit says so already.
-func (v *podView) peakMemory(container string, details map[string]string) string {
+func (v *Pod) peakMemory(container string, details map[string]string) string {
 	if v.Peak == nil {
 		return ""
 	}
-	peak := v.Peak(v.pod, container)
+	peak := v.Peak(v.Pod, container)
 	if peak <= 0 {
 		return ""
 	}
@@ -226,14 +243,14 @@ func (v *podView) peakMemory(container string, details map[string]string) string
 	return fmt.Sprintf(" It had %.1fMi at most.", float64(peak)/(1<<20))
 }
 
-func (v *podView) outOfMemory(who, container string, details map[string]string) string {
+func (v *Pod) outOfMemory(who, container string, details map[string]string) string {
 	limit, of := "", "its limit"
-	if c := podspec.Find(&v.pod.Spec, container); c != nil {
+	if c := podspec.Find(&v.Spec, container); c != nil {
 		if q, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
 			limit = q.String()
 		}
 	}
-	if r := v.pod.Spec.Resources; limit == "" && r != nil {
+	if r := v.Spec.Resources; limit == "" && r != nil {
 		if q, ok := r.Limits[corev1.ResourceMemory]; ok {
 			limit, of = q.String(), "the limit of its pod"
 		}
@@ -250,11 +267,11 @@ func (v *podView) outOfMemory(who, container string, details map[string]string) 
 }
 
 // moreMemory says what becomes of the memory of the next pod after this one was killed at a limit.
-func (v *podView) moreMemory(limit string, details map[string]string) string {
-	if v.job == nil || v.Source != why.FromRecords {
+func (v *Pod) moreMemory(limit string, details map[string]string) string {
+	if v.Job == nil || !v.Decides {
 		return "Raise resources.limits.memory, or let the program use less."
 	}
-	o := batch.JobOOMMemory(v.job.Annotations)
+	o := batch.JobOOMMemory(v.Job.Annotations)
 	if o == nil {
 		return "Raise resources.limits.memory, or let the program use less; with the annotations " +
 			batch.OOMMemoryFactorAnnotation + " and " + batch.OOMMemoryMaxAnnotation + " of the Job the next pod has more."
@@ -264,5 +281,5 @@ func (v *podView) moreMemory(limit string, details map[string]string) string {
 		return fmt.Sprintf("That is the most that the Job's annotation %s allows, so the next pod has no more.", batch.OOMMemoryMaxAnnotation)
 	}
 	return fmt.Sprintf("The next pod has %s times as much, up to %s (annotations %s and %s of the Job).",
-		v.job.Annotations[batch.OOMMemoryFactorAnnotation], o.Max.String(), batch.OOMMemoryFactorAnnotation, batch.OOMMemoryMaxAnnotation)
+		v.Job.Annotations[batch.OOMMemoryFactorAnnotation], o.Max.String(), batch.OOMMemoryFactorAnnotation, batch.OOMMemoryMaxAnnotation)
 }

@@ -1,4 +1,4 @@
-package causes
+package exits
 
 import (
 	"strings"
@@ -8,9 +8,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/jobd/jobd/api/why"
 )
+
+var now = time.Unix(1_700_000_000, 0)
+
+// failedPod is a pod whose only container, c, has ended so.
+func failedPod(code int32, reason string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "j-x", Namespace: "n", UID: "p"}}
+	p.Spec.Containers = []corev1.Container{{Name: "c"}}
+	p.Status.Phase = corev1.PodFailed
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, FinishedAt: metav1.NewTime(now)},
+	}}}
+	return p
+}
 
 // TestWhyAContainerWasStopped: an exit code of 137 or 143, or any other, may be that of a container which a failed check has ended.
 func TestWhyAContainerWasStopped(t *testing.T) {
@@ -65,10 +76,10 @@ func TestWhyAContainerWasStopped(t *testing.T) {
 		"nobody has stopped it": {[]corev1.Event{killed("Stopping container c")}, 137, "ExitCode", "by somebody else"},
 	} {
 		p := failedPod(c.code, "Error")
-		v := &podView{World: World{Now: now, Events: c.events}, pod: p}
+		v := &Pod{Pod: p, Events: c.events}
 		end := p.Status.ContainerStatuses[0].State.Terminated
 		end.StartedAt = metav1.NewTime(began)
-		if said := v.exit("c", end); said.Type != c.kind || !strings.Contains(said.Message, c.words) {
+		if said := v.Cause("c", end); said.Type != c.kind || !strings.Contains(said.Message, c.words) {
 			t.Errorf("%s: %s: %s", name, said.Type, said.Message)
 		}
 	}
@@ -92,7 +103,7 @@ func TestTooLittleMemoryToStart(t *testing.T) {
 		}
 		end := p.Status.ContainerStatuses[0].State.Terminated
 		end.Message = c.message
-		said := (&podView{pod: p}).exit("c", end).Message
+		said := (&Pod{Pod: p}).Cause("c", end).Message
 		if c.want == "" && strings.Contains(said, "limit of memory") || !strings.Contains(said, c.want) {
 			t.Errorf("%q with %s: %s", c.limit, c.message, said)
 		}
@@ -108,7 +119,7 @@ func TestProgramThatBeginsWithADot(t *testing.T) {
 		}
 		end := p.Status.ContainerStatuses[0].State.Terminated
 		end.Message = "executable file `" + command + "` not found in $PATH: No such file or directory"
-		if said := (&podView{pod: p}).exit("c", end).Message; strings.Contains(said, "begins with a dot") != want {
+		if said := (&Pod{Pod: p}).Cause("c", end).Message; strings.Contains(said, "begins with a dot") != want {
 			t.Errorf("%q: %s", command, said)
 		}
 	}
@@ -118,10 +129,10 @@ func TestProgramThatBeginsWithADot(t *testing.T) {
 func TestProgramWithoutAName(t *testing.T) {
 	for _, message := range []string{"open executable: Operation not permitted", `exec: "": executable file not found in $PATH`} {
 		p := failedPod(128, "StartError")
-		p.Status.ContainerStatuses[0].State.Terminated.Message = message
-		said := Pod(World{Now: now, Source: why.FromRecords}, p, nil)
-		if c := why.Find(said.Causes, "StartError"); c == nil || !strings.Contains(c.Message, "The name of its program is empty") {
-			t.Errorf("%s: %+v", message, said.Causes)
+		end := p.Status.ContainerStatuses[0].State.Terminated
+		end.Message = message
+		if c := (&Pod{Pod: p}).Cause("c", end); c.Type != "StartError" || !strings.Contains(c.Message, "The name of its program is empty") {
+			t.Errorf("%s: %+v", message, c)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package control
+package tend
 
 import (
 	"slices"
@@ -15,38 +15,43 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// files keeps those files of pods up to date that are made from ConfigMaps, Secrets, tokens and the pod's own metadata.
-type files struct {
+// Files keeps those files of pods up to date that are made from ConfigMaps, Secrets, tokens and the pod's own metadata.
+type Files struct {
 	loop.Base
 	loop.NoPods
-	pods *podRecords
+	pods Pods
 
 	users   fileUsers
 	refresh *loop.Queue[string] // pods whose files may be out of date
 }
 
-func newFiles(pods *podRecords) *files {
-	return &files{pods: pods, users: newFileUsers(), refresh: loop.NewQueue[string]()}
+// NewFiles makes the controller.
+func NewFiles(pods Pods) *Files {
+	return &Files{pods: pods, users: newFileUsers(), refresh: loop.NewQueue[string]()}
 }
 
-func (f *files) PodKnown(key string, p *corev1.Pod) { f.users.add(key, p) }
-func (f *files) PodForgotten(key string)            { f.users.Set(key) }
+// PodKnown implements loop.PodFollower.
+func (f *Files) PodKnown(key string, p *corev1.Pod) { f.users.add(key, p) }
 
-func (f *files) PodEdited(key string, p *corev1.Pod) {
+// PodForgotten implements loop.PodFollower.
+func (f *Files) PodForgotten(key string) { f.users.Set(key) }
+
+// PodEdited implements loop.PodFollower.
+func (f *Files) PodEdited(key string, p *corev1.Pod) {
 	if showsItself(p) {
 		f.refresh.Add(key)
 	}
 }
 
 // PodRecovered refreshes the files of a pod, whose sources may have changed while the daemon was not running.
-func (f *files) PodRecovered(key string, p *corev1.Pod) {
+func (f *Files) PodRecovered(key string, p *corev1.Pod) {
 	if f.users.uses(key) || showsItself(p) {
 		f.refresh.Add(key)
 	}
 }
 
 // Fold takes in that a ConfigMap or Secret has come, changed or gone.
-func (f *files) Fold(_ *loop.Pass, c loop.Change) error {
+func (f *Files) Fold(_ *loop.Pass, c loop.Change) error {
 	if c.Resource == objects.ConfigMaps || c.Resource == objects.Secrets {
 		for key := range f.users.Keys(c.Object.Key) {
 			f.refresh.Add(key)
@@ -56,14 +61,14 @@ func (f *files) Fold(_ *loop.Pass, c loop.Change) error {
 }
 
 // refreshLater brings the files of a pod up to date in this pass or the next.
-func (f *files) refreshLater(key string) { f.refresh.Add(key) }
+func (f *Files) refreshLater(key string) { f.refresh.Add(key) }
 
 // Dirty implements loop.Controller.
-func (f *files) Dirty() bool { return f.refresh.Len() > 0 }
+func (f *Files) Dirty() bool { return f.refresh.Len() > 0 }
 
 // Settle brings the files of a pod on this node up to date, and retries at once what has failed because an object was
 // missing.
-func (f *files) Settle(p *loop.Pass) (bool, error) {
+func (f *Files) Settle(p *loop.Pass) (bool, error) {
 	return f.refresh.Settle(func(key string) error {
 		if !p.Works(key) {
 			return nil
@@ -72,12 +77,11 @@ func (f *files) Settle(p *loop.Pass) (bool, error) {
 		if err != nil || !ok || !objects.Runs(obj) {
 			return err
 		}
-		rec, ok := f.pods.known[obj.UID]
-		if !ok {
+		if !f.pods.Has(obj.UID) {
 			return nil
 		}
-		f.pods.retry(rec)
-		f.pods.do(p, obj, pod.Action{Kind: pod.Refresh})
+		f.pods.Retry(obj.UID)
+		f.pods.Do(p, obj, pod.Action{Kind: pod.Refresh})
 		return nil
 	})
 }

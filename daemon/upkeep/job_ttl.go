@@ -1,4 +1,4 @@
-package control
+package upkeep
 
 import (
 	"fmt"
@@ -16,35 +16,36 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// jobTTL deletes finished Jobs whose time has come: by JobSpec.TTLSecondsAfterFinished, or by a setting.
-type jobTTL struct {
+// JobTTL deletes finished Jobs whose time has come: by JobSpec.TTLSecondsAfterFinished, or by a setting.
+type JobTTL struct {
 	loop.Base
 	loop.NoJobs
 	timers *loop.Timers
-	jobs   jobSetter
+	jobs   Jobs
 	ttl    job.TTL
 	// told are the Jobs of which an event says that a setting removes them.
 	told map[string]bool
 }
 
-// jobSetter takes in Jobs that were changed.
-type jobSetter interface {
+// Jobs takes in Jobs that were changed.
+type Jobs interface {
 	// Set folds in a Job as it now is.
 	Set(p *loop.Pass, key string, j *batchv1.Job) error
 }
 
-func newJobTTL(timers *loop.Timers, jobs jobSetter, ttl job.TTL) *jobTTL {
-	return &jobTTL{timers: timers, jobs: jobs, ttl: ttl, told: map[string]bool{}}
+// NewJobTTL makes the controller.
+func NewJobTTL(timers *loop.Timers, jobs Jobs, ttl job.TTL) *JobTTL {
+	return &JobTTL{timers: timers, jobs: jobs, ttl: ttl, told: map[string]bool{}}
 }
 
 // Rebuild implements loop.Controller.
-func (c *jobTTL) Rebuild(*store.Snapshot, time.Time) error {
+func (c *JobTTL) Rebuild(*store.Snapshot, time.Time) error {
 	clear(c.told)
 	return nil
 }
 
 // note notes when a Job expires, if it does. It reports whether a setting says so, and nobody was told yet.
-func (c *jobTTL) note(key string, j *batchv1.Job) (news bool) {
+func (c *JobTTL) note(key string, j *batchv1.Job) (news bool) {
 	expires, ok := c.ttl.Expires(j)
 	c.timers.Set(c, key, expires)
 	if ttl, _ := c.ttl.Of(j); !ok || ttl == 0 {
@@ -57,10 +58,10 @@ func (c *jobTTL) note(key string, j *batchv1.Job) (news bool) {
 }
 
 // JobRecovered implements loop.JobFollower.
-func (c *jobTTL) JobRecovered(key string, j *batchv1.Job) { c.note(key, j) }
+func (c *JobTTL) JobRecovered(key string, j *batchv1.Job) { c.note(key, j) }
 
 // JobChanged implements loop.JobFollower. The object does not say when a setting removes it, so an event does.
-func (c *jobTTL) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
+func (c *JobTTL) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
 	if !c.note(key, j) {
 		return nil
 	}
@@ -71,13 +72,13 @@ func (c *jobTTL) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
 }
 
 // JobGone implements loop.JobFollower.
-func (c *jobTTL) JobGone(_ *loop.Pass, key string, _ *batchv1.Job) {
+func (c *JobTTL) JobGone(_ *loop.Pass, key string, _ *batchv1.Job) {
 	c.timers.Set(c, key, time.Time{})
 	delete(c.told, key)
 }
 
 // Due deletes a Job and its pods, the pods first.
-func (c *jobTTL) Due(p *loop.Pass, key string) error {
+func (c *JobTTL) Due(p *loop.Pass, key string) error {
 	j, ok, err := p.Jobs.Get(key)
 	if err != nil || !ok {
 		return err

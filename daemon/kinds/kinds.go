@@ -1,10 +1,15 @@
-package control
+// Package kinds reads, changes and removes objects of any kind by the rules of their kind, on behalf of those who delete them: the garbage
+// collector, what empties namespaces, and others. For pods, Jobs and CronJobs their controllers know more than what is stored.
+//
+// Keys and objects come in. What goes out are changes in the pass, of which those controllers are told.
+package kinds
 
 import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/cronjobs"
@@ -13,17 +18,34 @@ import (
 	"github.com/jobd/jobd/daemon/volumes"
 )
 
-// kinds reads and changes objects of any kind on behalf of those who delete them. For pods, Jobs and CronJobs their
-// controllers know more than what is stored. It implements gc.Objects and namespace.Deleter.
-type kinds struct {
-	pods     *pods
-	jobs     *jobs
-	cronJobs *cronjobs.CronJobs
-	claims   *volumes.Claims
+// Kinds are the objects of all kinds. It implements gc.Objects, namespace.Deleter and upkeep.Deleter.
+type Kinds struct {
+	Pods     Pods
+	Jobs     Jobs
+	CronJobs *cronjobs.CronJobs
+	Claims   *volumes.Claims
+}
+
+// Pods changes and removes pods.
+type Pods interface {
+	// Touch folds in a pod as it now is.
+	Touch(p *loop.Pass, key string, obj *corev1.Pod) error
+	// Delete deletes a pod with its grace, and reports whether it is gone.
+	Delete(p *loop.Pass, key string, uid types.UID) (bool, error)
+	// RemoveIfOver removes a pod that is being deleted, and of which nothing is left, and reports whether it has.
+	RemoveIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, error)
+}
+
+// Jobs changes and removes Jobs.
+type Jobs interface {
+	// Set folds in a Job as it now is.
+	Set(p *loop.Pass, key string, j *batchv1.Job) error
+	// Remove removes a Job.
+	Remove(p *loop.Pass, key string, j *batchv1.Job) error
 }
 
 // Get returns an object as the pass has left it. It may be changed if Changed is called afterwards.
-func (k *kinds) Get(p *loop.Pass, key string) (objects.Object, bool, error) {
+func (k *Kinds) Get(p *loop.Pass, key string) (objects.Object, bool, error) {
 	resource := objects.ResourceOf(key)
 	switch resource {
 	case objects.Pods:
@@ -54,40 +76,40 @@ func viewed[T objects.Object](v *loop.View[T], key string) (objects.Object, bool
 }
 
 // Changed writes an object and takes in what follows from the change.
-func (k *kinds) Changed(p *loop.Pass, key string, obj objects.Object) error {
+func (k *Kinds) Changed(p *loop.Pass, key string, obj objects.Object) error {
 	switch obj := obj.(type) {
 	case *corev1.Pod:
 		p.Pods.Changed(key, obj)
-		return k.pods.touch(p, key, obj)
+		return k.Pods.Touch(p, key, obj)
 	case *batchv1.Job:
 		p.Jobs.Changed(key, obj)
-		return k.jobs.Set(p, key, obj)
+		return k.Jobs.Set(p, key, obj)
 	case *batchv1.CronJob:
 		p.CronJobs.Changed(key, obj)
-		k.cronJobs.Set(p, key, obj)
+		k.CronJobs.Set(p, key, obj)
 		return nil
 	}
-	k.claims.Changed(key)
+	k.Claims.Changed(key)
 	return p.Put(key, obj)
 }
 
 // Remove removes an object that nothing holds any more.
-func (k *kinds) Remove(p *loop.Pass, key string, obj objects.Object) error {
+func (k *Kinds) Remove(p *loop.Pass, key string, obj objects.Object) error {
 	switch obj := obj.(type) {
 	case *corev1.Pod:
-		_, err := k.pods.removeIfOver(p, key, obj)
+		_, err := k.Pods.RemoveIfOver(p, key, obj)
 		return err
 	case *batchv1.Job:
-		return k.jobs.remove(p, key, obj)
+		return k.Jobs.Remove(p, key, obj)
 	case *batchv1.CronJob:
-		return k.cronJobs.Remove(p, key, obj)
+		return k.CronJobs.Remove(p, key, obj)
 	}
 	p.Delete(key)
 	return nil
 }
 
 // Delete deletes an object as a client's request without options would, and reports whether it is gone.
-func (k *kinds) Delete(p *loop.Pass, key string) (bool, error) {
+func (k *Kinds) Delete(p *loop.Pass, key string) (bool, error) {
 	resource := objects.ResourceOf(key)
 	if resource != objects.Pods && objects.Served()[resource] == nil {
 		p.Delete(key) // no client sees it
@@ -98,7 +120,7 @@ func (k *kinds) Delete(p *loop.Pass, key string) (bool, error) {
 		return err == nil, err
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
-		return k.pods.delete(p, key, pod.UID)
+		return k.Pods.Delete(p, key, pod.UID)
 	}
 	if len(obj.GetFinalizers()) == 0 {
 		return true, k.Remove(p, key, obj)
@@ -108,7 +130,7 @@ func (k *kinds) Delete(p *loop.Pass, key string) (bool, error) {
 	case marked:
 		return false, k.Changed(p, key, obj)
 	case isCronJob:
-		k.cronJobs.Set(p, key, cj)
+		k.CronJobs.Set(p, key, cj)
 	}
 	return false, nil
 }

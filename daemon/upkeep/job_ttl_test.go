@@ -1,4 +1,4 @@
-package control_test
+package upkeep_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -20,7 +21,7 @@ import (
 
 func TestHoweverManyJobsExpireTheyGoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := controltest.New(t)
 		defer w.End()
 		w.Write(func(tx *store.Tx) error {
 			for i := range 2*loop.Budget + 1 {

@@ -1,4 +1,4 @@
-package control_test
+package tend_test
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func TestTokensAreLookedAtWhileAPodRuns(t *testing.T) {
 			mu     sync.Mutex
 			looked []time.Time
 		)
-		w := newWorld(t)
+		w := controltest.New(t)
 		defer w.End()
 		w.Stop()
 		w.Steps = []worker.Step{{
