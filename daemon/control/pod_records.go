@@ -162,7 +162,7 @@ func (c *podRecords) resumed(s *store.Store) iter.Seq2[*corev1.Pod, error] {
 // requestOf returns what admission needs of a pod of a Job, which may be nil.
 func (q *queue) requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
 	request := node.PodOf(pod.Allocated(p))
-	request.Account = q.fair.accountOf(p, of)
+	request.SetAccount(q.fair.accountOf(p, of))
 	if of != nil {
 		request.Ahead = node.Ahead(of.ahead)
 		request.Within(of.ActiveDeadline())

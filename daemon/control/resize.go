@@ -64,7 +64,8 @@ func (r *resizes) resize(rec *podRecord, obj *corev1.Pod, now time.Time) pod.Res
 		return pod.Result{}
 	}
 	wanted := node.PodOf(obj)
-	wanted.Ahead, wanted.Account, wanted.Pausable = rec.request.Ahead, rec.request.Account, rec.request.Pausable
+	wanted.Ahead, wanted.Pausable = rec.request.Ahead, rec.request.Pausable
+	wanted.SetAccount(rec.request.Account())
 	if rec.job != nil {
 		wanted.Within(rec.job.ActiveDeadline())
 	}

@@ -62,7 +62,7 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 		return reason, message
 	}
 	delete(n.wishes, uid)
-	ending, frozen, displaced := b.ending, b.frozen, b.displaced
+	ending, frozen, displaced := b.ending, b.frozen, b.displaced()
 	n.end(b, false)
 	n.displace(b, 0)
 	n.freeze(b, false)

@@ -81,7 +81,7 @@ func TestNewRulesAreComparedLater(t *testing.T) {
 					{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": *resource.NewMilliQuantity(1, resource.DecimalSI)}}},
 				}
 				w := PodOf(p)
-				w.Group = group
+				w.SetGroup(group)
 				n.Wait(w, false)
 			}
 			decide(n)

@@ -27,13 +27,16 @@ func (n *Node) Displaced(uid types.UID, since time.Time, held bool) {
 
 // displace records since when the CPU of a bound pod is for others.
 func (n *Node) displace(b *bound, since uint32) {
-	was := b.pausing()
-	b.displaced = since
+	was, is := b.pausing(), b.tenure()
+	is.displaced = since
+	b.change(is)
 	n.countPausing(b, was)
 }
 
 // pausing reports whether a bound pod is about to be frozen, and to give its CPU to others.
-func (b *bound) pausing() bool { return b.displaced != 0 && !b.frozen }
+func (b *bound) pausing() bool { return b.displaced() != 0 && !b.frozen }
+
+func (b *bound) displaced() uint32 { return b.tenure().displaced }
 
 func (n *Node) countPausing(b *bound, was bool) {
 	switch is := b.pausing(); {
@@ -64,7 +67,7 @@ func (n *Node) queueForCPU(b *bound) {
 	if w != nil && !w.shape.continues {
 		return // it waited to be bound, and whoever has bound it takes it from the queue
 	}
-	waits := b.displaced != 0 && b.frozen && !b.held && !b.ending
+	waits := b.displaced() != 0 && b.frozen && !b.held && !b.ending
 	if w != nil && (!waits || w.shape.key != cpuOnly(b).key) {
 		n.leaveForCPU(w)
 		w = nil
@@ -73,22 +76,23 @@ func (n *Node) queueForCPU(b *bound) {
 		return
 	}
 	p := &Pod{
-		UID: b.UID, Account: b.Account, Ahead: b.Ahead, Priority: b.Priority, Created: b.Created, Polite: b.Polite,
+		UID: b.UID, Ahead: b.Ahead, Priority: b.Priority, Created: b.Created, Polite: b.Polite,
 		limit: b.limit, own: b.own, grace: b.grace, shape: cpuOnly(b),
 	}
+	p.SetAccount(b.Account())
 	if g := n.groupOf(b.Pod); g != nil && g.All {
-		p.Group = togetherAgain + g.key
+		p.SetGroup(togetherAgain + g.key)
 	}
 	n.share(p)
-	n.put(p, b.displaced)
-	n.regather(p.Group)
+	n.put(p, b.displaced())
+	n.regather(p.Group())
 }
 
 // leaveForCPU takes a displaced pod from the queue.
 func (n *Node) leaveForCPU(w *waiter) {
 	n.leave(w)
 	n.unshare(w.Pod)
-	n.regather(w.Group)
+	n.regather(w.Group())
 }
 
 // togetherAgain precedes the key of a group whose pods are preempted together, and so are continued together.

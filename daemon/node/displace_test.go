@@ -89,7 +89,7 @@ func (w *pausingWorld) arrive(i int) *shift {
 	s.shape = newShape(s.shape.ask, nil, fit.Terms{}, false)
 	s.Pausable = rapid.IntRange(0, 3).Draw(t, "pausable") > 0
 	if s.Priority == 0 && rapid.IntRange(0, 3).Draw(t, "group") == 0 {
-		s.Group = rapid.SampledFrom([]string{"ns/g0", "ns/g1"}).Draw(t, "of")
+		s.SetGroup(rapid.SampledFrom([]string{"ns/g0", "ns/g1"}).Draw(t, "of"))
 	}
 	w.all[s.UID], w.waiting[s.UID] = s, s
 	w.n.Wait(s.Pod, false)
@@ -129,10 +129,10 @@ func (w *pausingWorld) pass() {
 		by := w.all[step.For]
 		for _, uid := range step.Victims {
 			s := w.bound[uid]
-			if s.Priority >= by.Priority && s.Group == "" {
+			if s.Priority >= by.Priority && s.Group() == "" {
 				w.Fatalf("%s ends for %s, which has no higher priority", uid, by.UID)
 			}
-			if s.ending = w.now + rapid.Int64Range(1, 3).Draw(w.T, "grace"); s.Pausable && s.Group == "" && w.most == 1000 &&
+			if s.ending = w.now + rapid.Int64Range(1, 3).Draw(w.T, "grace"); s.Pausable && s.Group() == "" && w.most == 1000 &&
 				s.shape.ask[corev1.ResourceCPU] > 0 {
 				w.Fatalf("%s ends, though its CPU would be enough", uid)
 			}

@@ -177,7 +177,7 @@ func (n *Node) settle(a *account) { a.used, a.at = n.usedNow(a) }
 // begin takes in that a pod of an account begins to use the node.
 func (n *Node) begin(b *bound, later bool) {
 	if n.Fair != nil {
-		n.account(b.Account).pods++
+		n.account(b.Account()).pods++
 		n.charge(b, n.part(b), later && n.clock != 0)
 	}
 }
@@ -185,7 +185,7 @@ func (n *Node) begin(b *bound, later bool) {
 // finish takes in that it does so no longer. What has ended by the first At has run until then.
 func (n *Node) finish(b *bound) {
 	if n.Fair != nil {
-		n.account(b.Account).pods--
+		n.account(b.Account()).pods--
 		n.charge(b, 0, true)
 	}
 }
@@ -200,8 +200,10 @@ func (n *Node) recharge(b *bound, later bool) {
 // charge takes in which part of the node a pod has: from the time of the last At on, or from that of the next one, since what is told in
 // between happens then. What is found running before the first has run since the time of SetAccount.
 func (n *Node) charge(b *bound, part float64, later bool) {
-	a, more := n.account(b.Account), part-b.part
-	b.part = part
+	is := b.tenure()
+	a, more := n.account(b.Account()), part-is.part
+	is.part = part
+	b.change(is)
 	n.spoil(a)
 	if later {
 		a.later += more

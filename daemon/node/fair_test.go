@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func by(account string) func(*Pod) { return func(p *Pod) { p.Account = account } }
+func by(account string) func(*Pod) { return func(p *Pod) { p.SetAccount(account) } }
 
 // fairNode is a node on which use counts half after an hour.
 func fairNode(cpu int64) *Node {

@@ -28,7 +28,9 @@ func (n *Node) Freeze(uid types.UID, p Pause) {
 	if !ok {
 		return
 	}
-	b.pausedFor, b.later = wholeSeconds(p.For), wholeSeconds(p.Later)
+	is := b.tenure()
+	is.pausedFor, is.later = wholeSeconds(p.For), wholeSeconds(p.Later)
+	b.change(is)
 	if b.stands != p.Stands {
 		b.stands = p.Stands
 		n.unblock()

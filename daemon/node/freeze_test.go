@@ -129,7 +129,7 @@ func TestAFrozenPodIsChargedForWhatItKeeps(t *testing.T) {
 			n.At(time.Unix(1000, 0))
 		}
 		p := asking("a", 0, 1000, 25)
-		p.Account = "alice"
+		p.SetAccount("alice")
 		n.Bound(p, time.Unix(900, 0), false)
 		return n
 	}

@@ -110,16 +110,16 @@ func (n *Node) group(key string) *group {
 
 // groupOf returns the group of a pod, nil if it has none.
 func (n *Node) groupOf(p *Pod) *group {
-	if p.Group == "" {
-		return nil
+	if key := p.Group(); key != "" {
+		return n.group(key)
 	}
-	return n.group(p.Group)
+	return nil
 }
 
 // Together reports whether a bound pod is preempted only together with all of its group.
 func (n *Node) Together(uid types.UID) bool {
 	b, ok := n.bound[uid]
-	if !ok || b.Group == "" {
+	if !ok || b.Group() == "" {
 		return false
 	}
 	return n.groupOf(b.Pod).All

@@ -94,7 +94,10 @@ func (n *Node) Reorder(uid types.UID, ahead time.Time, deadline *int64) {
 	}
 	if b, ok := n.bound[uid]; ok {
 		if moved, differs := move(b.Pod); differs {
-			b.Pod, b.ends = moved, 0
+			is := b.tenure()
+			is.ends = 0
+			b.change(is)
+			b.Pod = moved
 			n.expect(b)
 			n.kept.known = false
 		}

@@ -85,17 +85,44 @@ type Node struct {
 // bound is a pod that is bound to the node.
 type bound struct {
 	*Pod
-	started   uint32 // Unix time in seconds; 0: not yet
+	started uint32 // Unix time in seconds; 0: not yet
+	ending  bool
+	frozen  bool    // see Freeze
+	stands  bool    // see Pause
+	held    bool    // it stays frozen whatever becomes of its CPU
+	more    *tenure // nil: nothing; read by tenure, written by change
+}
+
+// tenure is what a bound pod has only where there are deadlines, pauses or shares.
+type tenure struct {
 	pausedFor uint32 // seconds, see Pause
 	later     uint32 // seconds, see Pause
 	// displaced is since when its CPU is for others, in Unix time; 0: it is not.
 	displaced uint32
-	ending    bool
-	frozen    bool    // see Freeze
-	stands    bool    // see Pause
-	held      bool    // it stays frozen whatever becomes of its CPU
 	part      float64 // of the node, for which its account is charged (Node.Fair)
 	ends      int64   // Unix time at which its deadline has ended it; 0: there is none
+}
+
+func (b *bound) tenure() tenure {
+	if b.more == nil {
+		return tenure{}
+	}
+	return *b.more
+}
+
+// ends returns when the deadline of a pod has ended it, in Unix time; 0: there is none.
+func (b *bound) ends() int64 { return b.tenure().ends }
+
+// change changes the tenure of a pod, and takes no memory for one that is empty.
+func (b *bound) change(to tenure) {
+	switch {
+	case to == tenure{}:
+		b.more = nil
+	case b.more == nil:
+		b.more = &to
+	default:
+		*b.more = to
+	}
 }
 
 // startedAt returns when the pod has started, the zero time if it has not.
@@ -163,10 +190,7 @@ func (n *Node) Wait(p *Pod, nominated bool) {
 // put puts a pod into the queue, in which it waits since then.
 func (n *Node) put(p *Pod, since uint32) *waiter {
 	n.arrivals++
-	w := &waiter{Pod: p, since: since, arrival: n.arrivals, seen: n.lastRule, account: n.account(p.Account)}
-	if n.Fair != nil {
-		p.Account = w.account.name // one string for all
-	}
+	w := &waiter{Pod: p, since: since, arrival: n.arrivals, seen: n.lastRule, account: n.account(p.Account())}
 	if p.shape.continues {
 		n.continuing++
 	}
@@ -196,18 +220,19 @@ func (n *Node) Bound(p *Pod, started time.Time, ending bool) {
 
 // expect notes when a pod on the node has ended at the latest.
 func (n *Node) expect(b *bound) {
-	ends := int64(0)
+	is, ends := b.tenure(), int64(0)
 	switch {
 	case b.limit == 0, b.stands: // nobody knows when it goes on, and has its deadline
 	case b.started != 0:
-		ends = int64(b.started) + b.limit.seconds() + int64(b.later)
-	case b.ends == 0 && n.now != 0:
+		ends = int64(b.started) + b.limit.seconds() + int64(is.later)
+	case is.ends == 0 && n.now != 0:
 		ends = n.now + b.limit.seconds()
 	default:
 		return
 	}
-	if b.ends != ends {
-		b.ends, n.kept.known = ends, false
+	if is.ends != ends {
+		is.ends, n.kept.known = ends, false
+		b.change(is)
 	}
 }
 

@@ -36,12 +36,13 @@ type Outlined struct {
 func (n *Node) Outlook(most int) Outlook {
 	o := Outlook{MaxPods: n.MaxPods, Allocatable: n.Allocatable}
 	for _, b := range n.bound {
+		is := b.tenure()
 		p := Outlined{
 			UID: b.UID, Pods: 1, Requests: b.keeps().ask, Started: b.startedAt(), Limit: b.limit.duration(),
-			Frozen: b.frozen, PausedFor: time.Duration(b.pausedFor) * time.Second,
+			Frozen: b.frozen, PausedFor: time.Duration(is.pausedFor) * time.Second,
 		}
-		if b.ends != 0 {
-			p.Ends = time.Unix(b.ends, 0)
+		if is.ends != 0 {
+			p.Ends = time.Unix(is.ends, 0)
 		}
 		o.Running = append(o.Running, p)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,10 +23,7 @@ import (
 // are kept: what pods have in common lies behind pointers.
 type Pod struct {
 	UID types.UID
-	// Group is the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).
-	Group string
-	// Account is whose use of the machine it is counted as (Node.Fair); empty without.
-	Account string
+	of  unique.Handle[belonging] // zero: to nothing
 	// Ahead puts it before the other pods of its priority, the latest first (Ahead); 0: in the order of creation.
 	Ahead int64
 	// labels are what others may select it by.
@@ -43,6 +41,35 @@ type Pod struct {
 	// limit is how long it may run, own what its own deadline says of that, and grace how many seconds it then has to end.
 	limit, own limit
 	grace      uint32
+}
+
+// belonging is to what a pod belongs with many others.
+type belonging struct{ group, account string }
+
+// Group returns the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).
+func (p *Pod) Group() string { return p.belonging().group }
+
+// Account returns whose use of the machine it is counted as (Node.Fair); empty without.
+func (p *Pod) Account() string { return p.belonging().account }
+
+// SetGroup makes it one of a PodGroup, or of none.
+func (p *Pod) SetGroup(key string) { p.belong(belonging{key, p.Account()}) }
+
+// SetAccount sets whose use of the machine it is counted as.
+func (p *Pod) SetAccount(name string) { p.belong(belonging{p.Group(), name}) }
+
+func (p *Pod) belonging() belonging {
+	if p.of == (unique.Handle[belonging]{}) {
+		return belonging{}
+	}
+	return p.of.Value()
+}
+
+func (p *Pod) belong(to belonging) {
+	p.of = unique.Handle[belonging]{}
+	if to != (belonging{}) {
+		p.of = unique.Make(to)
+	}
 }
 
 // Ahead returns how far ahead of others a time puts pods (Pod.Ahead); the zero time does not. Times that do not fit are
@@ -102,7 +129,7 @@ func PodOf(pod *corev1.Pod) *Pod {
 		Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
 	}
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		p.Group = GroupKey(pod.Namespace, *g.PodGroupName)
+		p.SetGroup(GroupKey(pod.Namespace, *g.PodGroupName))
 	}
 	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), fit.TermsOf(&pod.Spec), p.Polite)
 	p.shape.relations = relation.Of(pod)

@@ -28,7 +28,7 @@ func (p *Pod) with(change func(*Pod)) *Pod {
 	return p
 }
 
-func of(g string) func(*Pod)        { return func(p *Pod) { p.Group = "ns/" + g } }
+func of(g string) func(*Pod)        { return func(p *Pod) { p.SetGroup("ns/" + g) } }
 func (n *Node) run(p *Pod, s int64) { n.Bound(p, time.Unix(s, 0), false) }
 
 func facing(t *testing.T, n *Node, node string) {

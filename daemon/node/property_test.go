@@ -29,7 +29,7 @@ func (l *life) newPod() *Pod {
 		Priority: int32(rapid.IntRange(0, 3).Draw(l.T, "priority")),
 		Polite:   rapid.IntRange(0, 9).Draw(l.T, "polite") == 0,
 	}
-	p.Account = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(l.T, "account")
+	p.SetAccount(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(l.T, "account"))
 	var ask Resources
 	if cpu := rapid.IntRange(0, 4).Draw(l.T, "cpu"); cpu > 0 {
 		ask = Resources{"cpu": int64(cpu) * 500}
@@ -42,8 +42,8 @@ func (l *life) newPod() *Pod {
 	if rapid.IntRange(0, 7).Draw(l.T, "tolerates") == 0 {
 		t.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
-	p.Group = rapid.SampledFrom([]string{"", "", "ns/g", "ns/h"}).Draw(l.T, "group")
-	if p.Group != "" { // as a Job makes them
+	p.SetGroup(rapid.SampledFrom([]string{"", "", "ns/g", "ns/h"}).Draw(l.T, "group"))
+	if p.Group() != "" { // as a Job makes them
 		p.Priority, p.Polite = 2, false
 	}
 	p.shape = newShape(ask, ports, t, p.Polite)
@@ -157,7 +157,7 @@ func (l *life) check() {
 		if b.ending {
 			used.end(b.Pod, true)
 		}
-		bound[b.Group]++
+		bound[b.Group()]++
 	}
 	for _, w := range n.waiting {
 		if w.nominated {

@@ -285,7 +285,7 @@ func (n *Node) form(p *Pod, matches []int) {
 
 // rematch gives a bound pod the shape of those that match these rules.
 func (n *Node) rematch(b *bound, matches []int) {
-	ending, frozen, displaced := b.ending, b.frozen, b.displaced
+	ending, frozen, displaced := b.ending, b.frozen, b.displaced()
 	n.end(b, false)
 	n.displace(b, 0)
 	n.freeze(b, false)

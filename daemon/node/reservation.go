@@ -130,7 +130,7 @@ func (n *Node) expectEnds() {
 
 // lasts reports whether nobody expects a pod on the node to end. One that is displaced goes on before long.
 func (n *Node) lasts(b *bound) bool {
-	return !b.ending && (b.frozen && (b.displaced == 0 || b.held) || b.Endless || b.limit == 0 && b.started != 0 && n.now >= int64(b.started)+lasting)
+	return !b.ending && (b.frozen && (b.displaced() == 0 || b.held) || b.Endless || b.limit == 0 && b.started != 0 && n.now >= int64(b.started)+lasting)
 }
 
 // demand returns what the first of a line takes, with as many of its gang as have to start together; false if room is not what it
@@ -204,11 +204,11 @@ func (n *Node) keptBy() int64 {
 	taken.merge(&n.used.all)
 	n.steps += len(n.bound)
 	for _, b := range n.bound {
-		if b.ends != 0 {
+		if b.ends() != 0 {
 			ends = append(ends, b)
 		}
 	}
-	slices.SortFunc(ends, func(a, b *bound) int { return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.UID, b.UID)) })
+	slices.SortFunc(ends, func(a, b *bound) int { return cmp.Or(cmp.Compare(a.ends(), b.ends()), cmp.Compare(a.UID, b.UID)) })
 	by := n.now
 	for i := 0; ; i++ {
 		if n.leaves(&taken, &r.needs) {
@@ -220,7 +220,7 @@ func (n *Node) keptBy() int64 {
 			return r.by
 		}
 		taken.add(ends[i].Pod, -1)
-		by = max(by, ends[i].ends)
+		by = max(by, ends[i].ends())
 	}
 }
 

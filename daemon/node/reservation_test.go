@@ -65,7 +65,7 @@ func newDay(t *rapid.T, priorities int) (*day, []*work) {
 			gangs++
 			group := fmt.Sprintf("ns/g%d", gangs)
 			d.n.SetGroup(group, Group{Gang: true, MinCount: 4})
-			one.Group = group
+			one.SetGroup(group)
 			for m := range 3 {
 				member := *one.Pod
 				member.UID += types.UID(fmt.Sprint("-", m))
@@ -132,7 +132,7 @@ func TestNobodyStarves(t *testing.T) {
 		before := map[types.UID]int64{}
 		for i, w := range all {
 			for _, other := range all[:i] {
-				if other.Group == "" || other.Group != w.Group {
+				if other.Group() == "" || other.Group() != w.Group() {
 					before[w.UID]++
 				}
 			}

@@ -19,7 +19,7 @@ func TestThoseWhoWaitCostNothing(t *testing.T) {
 				n.run(want("blocker", 0, 2000), 0)
 				for i := range waiting {
 					p := want(types.UID(fmt.Sprint(i)), int64(i), 1500)
-					p.Group = group
+					p.SetGroup(group)
 					n.Wait(p, false)
 				}
 				decide(n)

@@ -569,7 +569,7 @@ func (s *played) create(n job.NewPod) (*simulated, error) {
 	sim.request.Within(s.job.Spec.ActiveDeadlineSeconds)
 	sim.request.Ahead, sim.request.Pausable = node.Ahead(batch.Prioritized(s.job.Annotations)), s.pausable()
 	if s.Fair != nil {
-		sim.request.Account = account(s.job.Namespace)
+		sim.request.SetAccount(account(s.job.Namespace))
 	}
 	s.created++
 	s.pods = append(s.pods, sim)

@@ -46,7 +46,7 @@ type simulated struct {
 	started          int64         // Unix time in nanoseconds
 	due              time.Duration // since the runtime began
 	sequence         uint64        // order of starts, for those that are due at the same time
-	place            int           // among those that run
+	place            int32         // among those that run
 	frozen           bool          // due is then how much longer it runs, and it is not among those that run
 	ended            *runtime.Status
 }
@@ -165,7 +165,7 @@ func (r *Runtime) Signal(_ context.Context, id string, sig syscall.Signal, _ boo
 // stop takes a container from those that run.
 func (r *Runtime) stop(s *simulated) {
 	if !s.frozen {
-		r.running.Remove(s.place)
+		r.running.Remove(int(s.place))
 	}
 	s.frozen = false
 }
@@ -297,4 +297,4 @@ func (s *simulated) Before(other *simulated) bool {
 }
 
 // Moved implements heap.Element.
-func (s *simulated) Moved(to int) { s.place = to }
+func (s *simulated) Moved(to int) { s.place = int32(to) }
