@@ -33,11 +33,16 @@ type Hold func(bytes int) (release func(), ok bool)
 // ErrTooLarge is why a connection has ended that has announced a frame which is too large.
 var ErrTooLarge = errors.New("the frame is too large")
 
+// ErrHeaders is why a connection has ended on which the headers of a stream are too many or too large, or none.
+var ErrHeaders = errors.New("the headers of a stream cannot be read")
+
 // header finds frames in what is sent. It is given the bytes of a frame's header one by one, and returns at the last one of them how
-// long the rest is. The rest it is given as it comes, at least once; after an error of follow the connection is cut.
+// long the rest is. The rest it is given as it comes, at least once; after an error of follow the connection is cut. The last bytes
+// that are withheld nobody is to read before more has come.
 type header interface {
 	next(b byte) (length uint64, complete bool)
 	follow(b []byte) error
+	withheld() int
 }
 
 // Bound returns a ResponseWriter whose connection, if it is taken over, is cut when a frame comes that is longer than free, and hold
@@ -104,6 +109,8 @@ type conn struct {
 	free   uint64
 	hold   Hold
 	failed error
+	// ready is what has been looked at and may be read, and back what the header withholds.
+	ready, back []byte
 
 	sending sync.Mutex // guards sent
 	sent    *frames    // nil: not followed
@@ -117,25 +124,35 @@ type conn struct {
 
 // Read reads what the client sends. Whoever comes back for more after a frame has done with it.
 func (c *conn) Read(b []byte) (int, error) {
-	if c.failed != nil {
-		return 0, c.failed
+	for len(c.ready) == 0 {
+		if c.failed != nil {
+			return 0, c.failed
+		}
+		if c.frames.rest == 0 {
+			c.done()
+		}
+		n, err := c.from.Read(b)
+		if c.failed = c.frames.pass(b[:n]); c.failed != nil {
+			c.done()
+			_ = c.Conn.Close()
+			return 0, c.failed
+		}
+		if c.frames.rest == 0 {
+			c.arrived()
+		}
+		if err != nil {
+			c.done()
+		}
+		back := c.frames.header.withheld()
+		if len(c.back) == 0 && back == 0 {
+			return n, err
+		}
+		all := append(c.back, b[:n]...)
+		c.ready, c.back, c.failed = all[:len(all)-back], bytes.Clone(all[len(all)-back:]), err
 	}
-	if c.frames.rest == 0 {
-		c.done()
-	}
-	n, err := c.from.Read(b)
-	if c.failed = c.frames.pass(b[:n]); c.failed != nil {
-		c.done()
-		_ = c.Conn.Close()
-		return 0, c.failed
-	}
-	if c.frames.rest == 0 {
-		c.arrived()
-	}
-	if err != nil {
-		c.done()
-	}
-	return n, err
+	n := copy(b, c.ready)
+	c.ready = c.ready[n:]
+	return n, nil
 }
 
 // Close also gives back what is held, since nobody reads on.
