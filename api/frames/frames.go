@@ -6,6 +6,7 @@ package frames
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,26 +47,25 @@ type header interface {
 }
 
 // Bound returns a ResponseWriter whose connection, if it is taken over, is cut when a frame comes that is longer than free, and hold
-// has no memory for it; a nil hold never has, and frames of SPDY are never so long. Requests that ask for no upgrade get w itself.
-func Bound(w http.ResponseWriter, r *http.Request, free uint64, hold Hold) http.ResponseWriter {
+// has no memory for it; a nil hold never has, and frames of SPDY are never so long. Its streams of SPDY are read by Reader, with the
+// request that it returns. Requests that ask for no upgrade get w itself.
+func Bound(w http.ResponseWriter, r *http.Request, free uint64, hold Hold) (http.ResponseWriter, *http.Request) {
 	switch upgrade := strings.ToLower(r.Header.Get("Upgrade")); {
 	case upgrade == "":
-		return w
+		return w, r
 	case upgrade == "websocket": // else it is not what is served, whatever else the header names
-		return writer{w, func() (from, to header) { return &webSocket{}, nil }, free, hold}
+		return writer{w, nil, free, hold}, r
 	default:
-		return writer{w, func() (from, to header) {
-			of := &streams{}
-			return &spdy{streams: of, fromPeer: true}, &spdy{streams: of}
-		}, free, nil}
+		of := &streams{}
+		return writer{w, of, free, nil}, r.WithContext(context.WithValue(r.Context(), streamsKey{}, of))
 	}
 }
 
 // writer cannot be unwrapped, so that nobody takes over the connection that is beneath.
 type writer struct {
 	http.ResponseWriter
-	headers func() (from, to header) // of what the client sends, and is sent if that is followed
-	free    uint64                   // as long as a frame may be in any case
+	streams *streams // of SPDY; nil for WebSocket
+	free    uint64   // as long as a frame may be in any case
 	hold    Hold
 }
 
@@ -90,13 +90,13 @@ func (w writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	from, to := w.headers()
 	c := &conn{
-		Conn: taken, from: io.MultiReader(bytes.NewReader(bytes.Clone(read)), taken), frames: frames{header: from}, free: w.free, hold: w.hold,
+		Conn: taken, from: io.MultiReader(bytes.NewReader(bytes.Clone(read)), taken), free: w.free, hold: w.hold, streams: w.streams,
 	}
-	c.frames.admit = c.admit
-	if to != nil {
-		c.sent = &frames{header: to}
+	c.frames = frames{header: &webSocket{}, admit: c.admit}
+	if w.streams != nil {
+		c.frames.header = &spdy{streams: w.streams, fromPeer: true}
+		c.sent = &frames{header: &spdy{streams: w.streams}}
 	}
 	return c, bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c)), nil
 }
@@ -104,11 +104,12 @@ func (w writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // conn is a connection whose frames are watched.
 type conn struct {
 	net.Conn
-	from   io.Reader
-	frames frames
-	free   uint64
-	hold   Hold
-	failed error
+	from    io.Reader
+	frames  frames
+	free    uint64
+	hold    Hold
+	streams *streams // of SPDY
+	failed  error
 	// ready is what has been looked at and may be read, and back what the header withholds.
 	ready, back []byte
 
@@ -131,11 +132,14 @@ func (c *conn) Read(b []byte) (int, error) {
 		if c.frames.rest == 0 {
 			c.done()
 		}
+		if c.streams != nil {
+			if err := c.streams.wait(); err != nil {
+				return 0, c.cut(err)
+			}
+		}
 		n, err := c.from.Read(b)
-		if c.failed = c.frames.pass(b[:n]); c.failed != nil {
-			c.done()
-			_ = c.Conn.Close()
-			return 0, c.failed
+		if err := c.frames.pass(b[:n]); err != nil {
+			return 0, c.cut(err)
 		}
 		if c.frames.rest == 0 {
 			c.arrived()
@@ -155,11 +159,22 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// cut ends the connection for what the client has sent.
+func (c *conn) cut(why error) error {
+	c.failed = why
+	c.done()
+	_ = c.Conn.Close()
+	return why
+}
+
 // Close also gives back what is held, since nobody reads on.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
+	if c.streams != nil {
+		c.streams.end()
+	}
 	c.done()
 	return c.Conn.Close()
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 
 	wire "github.com/moby/spdystream/spdy"
 )
@@ -57,6 +56,9 @@ func (h *spdy) withheld() int {
 // follow is given what follows the head of a frame.
 func (h *spdy) follow(b []byte) error {
 	if h.head[0]&control == 0 {
+		if h.fromPeer {
+			h.streams.came(binary.BigEndian.Uint32(h.head[:]), len(b))
+		}
 		if h.head[4]&fin != 0 {
 			h.streams.close(binary.BigEndian.Uint32(h.head[:]), h.fromPeer)
 		}
@@ -80,7 +82,7 @@ func (h *spdy) follow(b []byte) error {
 			return err
 		}
 	case rstStream:
-		h.streams.reset(id)
+		h.streams.reset(id, h.fromPeer)
 		return nil
 	case synReply, withHeaders:
 	default:
@@ -160,48 +162,4 @@ func (h *headers) check(head, block []byte) error {
 		return fmt.Errorf("%w: they have %d bytes", ErrHeaders, size)
 	}
 	return nil
-}
-
-// mostStreams is how many streams a connection may have at a time: two for each of 256 that are forwarded, and as many that are about to
-// be refused.
-const mostStreams = 1024
-
-// streams are those of one connection that are open, each with the sides that have closed theirs.
-type streams struct {
-	mu  sync.Mutex
-	all map[uint32]sides
-}
-
-type sides struct{ client, server bool }
-
-func (s *streams) open(id uint32) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[uint32]sides{}
-	}
-	s.all[id] = sides{}
-	if len(s.all) > mostStreams {
-		return fmt.Errorf("more than %d streams are open", mostStreams)
-	}
-	return nil
-}
-
-func (s *streams) close(id uint32, byClient bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	closed, ok := s.all[id]
-	if !ok {
-		return
-	}
-	closed.client, closed.server = closed.client || byClient, closed.server || !byClient
-	if s.all[id] = closed; closed.client && closed.server {
-		delete(s.all, id)
-	}
-}
-
-func (s *streams) reset(id uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.all, id)
 }
