@@ -169,7 +169,7 @@ func (s *Shares) serve(w http.ResponseWriter, r *http.Request, info *request.Req
 			r = r.WithContext(utilflowcontrol.WithInitializationSignal(r.Context(), initialized(release)))
 		}
 	}
-	w = s.boundFrames(w, r, info, who)
+	w, r = s.boundFrames(w, r, info, who)
 	if info.Verb == "watch" {
 		ctx, unread := storage.WithUnread(r.Context(), func(ctx context.Context, n int) (func(), bool) {
 			held := s.unread.Request(who)
@@ -188,9 +188,11 @@ func (s *Shares) serve(w http.ResponseWriter, r *http.Request, info *request.Req
 }
 
 // boundFrames bounds what comes on a connection that the request has upgraded, but for what a pod is to read and nobody else.
-func (s *Shares) boundFrames(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, who fairshare.Client) http.ResponseWriter {
+func (s *Shares) boundFrames(
+	w http.ResponseWriter, r *http.Request, info *request.RequestInfo, who fairshare.Client,
+) (http.ResponseWriter, *http.Request) {
 	if !httpstream.IsUpgradeRequest(r) || info.Subresource == "proxy" {
-		return w
+		return w, r
 	}
 	if !slices.Contains(roles.Reaching, info.Subresource) {
 		return frames.Bound(w, r, frames.OfStreams, nil)

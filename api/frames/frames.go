@@ -6,6 +6,7 @@ package frames
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,34 +34,38 @@ type Hold func(bytes int) (release func(), ok bool)
 // ErrTooLarge is why a connection has ended that has announced a frame which is too large.
 var ErrTooLarge = errors.New("the frame is too large")
 
+// ErrHeaders is why a connection has ended on which the headers of a stream are too many or too large, or none.
+var ErrHeaders = errors.New("the headers of a stream cannot be read")
+
 // header finds frames in what is sent. It is given the bytes of a frame's header one by one, and returns at the last one of them how
-// long the rest is. The rest it is given as it comes, at least once; after an error of follow the connection is cut.
+// long the rest is. The rest it is given as it comes, at least once; after an error of follow the connection is cut. The last bytes
+// that are withheld nobody is to read before more has come.
 type header interface {
 	next(b byte) (length uint64, complete bool)
 	follow(b []byte) error
+	withheld() int
 }
 
 // Bound returns a ResponseWriter whose connection, if it is taken over, is cut when a frame comes that is longer than free, and hold
-// has no memory for it; a nil hold never has, and frames of SPDY are never so long. Requests that ask for no upgrade get w itself.
-func Bound(w http.ResponseWriter, r *http.Request, free uint64, hold Hold) http.ResponseWriter {
+// has no memory for it; a nil hold never has, and frames of SPDY are never so long. Its streams of SPDY are read by Reader, with the
+// request that it returns. Requests that ask for no upgrade get w itself.
+func Bound(w http.ResponseWriter, r *http.Request, free uint64, hold Hold) (http.ResponseWriter, *http.Request) {
 	switch upgrade := strings.ToLower(r.Header.Get("Upgrade")); {
 	case upgrade == "":
-		return w
+		return w, r
 	case upgrade == "websocket": // else it is not what is served, whatever else the header names
-		return writer{w, func() (from, to header) { return &webSocket{}, nil }, free, hold}
+		return writer{w, nil, free, hold}, r
 	default:
-		return writer{w, func() (from, to header) {
-			of := &streams{}
-			return &spdy{streams: of, fromPeer: true}, &spdy{streams: of}
-		}, free, nil}
+		of := &streams{}
+		return writer{w, of, free, nil}, r.WithContext(context.WithValue(r.Context(), streamsKey{}, of))
 	}
 }
 
 // writer cannot be unwrapped, so that nobody takes over the connection that is beneath.
 type writer struct {
 	http.ResponseWriter
-	headers func() (from, to header) // of what the client sends, and is sent if that is followed
-	free    uint64                   // as long as a frame may be in any case
+	streams *streams // of SPDY; nil for WebSocket
+	free    uint64   // as long as a frame may be in any case
 	hold    Hold
 }
 
@@ -85,13 +90,13 @@ func (w writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	from, to := w.headers()
 	c := &conn{
-		Conn: taken, from: io.MultiReader(bytes.NewReader(bytes.Clone(read)), taken), frames: frames{header: from}, free: w.free, hold: w.hold,
+		Conn: taken, from: io.MultiReader(bytes.NewReader(bytes.Clone(read)), taken), free: w.free, hold: w.hold, streams: w.streams,
 	}
-	c.frames.admit = c.admit
-	if to != nil {
-		c.sent = &frames{header: to}
+	c.frames = frames{header: &webSocket{}, admit: c.admit}
+	if w.streams != nil {
+		c.frames.header = &spdy{streams: w.streams, fromPeer: true}
+		c.sent = &frames{header: &spdy{streams: w.streams}}
 	}
 	return c, bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c)), nil
 }
@@ -99,11 +104,14 @@ func (w writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // conn is a connection whose frames are watched.
 type conn struct {
 	net.Conn
-	from   io.Reader
-	frames frames
-	free   uint64
-	hold   Hold
-	failed error
+	from    io.Reader
+	frames  frames
+	free    uint64
+	hold    Hold
+	streams *streams // of SPDY
+	failed  error
+	// ready is what has been looked at and may be read, and back what the header withholds.
+	ready, back []byte
 
 	sending sync.Mutex // guards sent
 	sent    *frames    // nil: not followed
@@ -117,25 +125,46 @@ type conn struct {
 
 // Read reads what the client sends. Whoever comes back for more after a frame has done with it.
 func (c *conn) Read(b []byte) (int, error) {
-	if c.failed != nil {
-		return 0, c.failed
+	for len(c.ready) == 0 {
+		if c.failed != nil {
+			return 0, c.failed
+		}
+		if c.frames.rest == 0 {
+			c.done()
+		}
+		if c.streams != nil {
+			if err := c.streams.wait(); err != nil {
+				return 0, c.cut(err)
+			}
+		}
+		n, err := c.from.Read(b)
+		if err := c.frames.pass(b[:n]); err != nil {
+			return 0, c.cut(err)
+		}
+		if c.frames.rest == 0 {
+			c.arrived()
+		}
+		if err != nil {
+			c.done()
+		}
+		back := c.frames.header.withheld()
+		if len(c.back) == 0 && back == 0 {
+			return n, err
+		}
+		all := append(c.back, b[:n]...)
+		c.ready, c.back, c.failed = all[:len(all)-back], bytes.Clone(all[len(all)-back:]), err
 	}
-	if c.frames.rest == 0 {
-		c.done()
-	}
-	n, err := c.from.Read(b)
-	if c.failed = c.frames.pass(b[:n]); c.failed != nil {
-		c.done()
-		_ = c.Conn.Close()
-		return 0, c.failed
-	}
-	if c.frames.rest == 0 {
-		c.arrived()
-	}
-	if err != nil {
-		c.done()
-	}
-	return n, err
+	n := copy(b, c.ready)
+	c.ready = c.ready[n:]
+	return n, nil
+}
+
+// cut ends the connection for what the client has sent.
+func (c *conn) cut(why error) error {
+	c.failed = why
+	c.done()
+	_ = c.Conn.Close()
+	return why
 }
 
 // Close also gives back what is held, since nobody reads on.
@@ -143,6 +172,9 @@ func (c *conn) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
+	if c.streams != nil {
+		c.streams.end()
+	}
 	c.done()
 	return c.Conn.Close()
 }

@@ -2,6 +2,8 @@ package frames
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -9,11 +11,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	wire "github.com/moby/spdystream/spdy"
 	"pgregory.net/rapid"
 )
 
@@ -57,15 +62,24 @@ func head(protocol string, bytes int, masked bool) []byte {
 
 // take returns a connection on which a client sends, as a library gets it.
 func take(t interface{ Fatal(...any) }, protocol string, free uint64, hold Hold, send func(to net.Conn)) (net.Conn, io.Reader) {
+	conn, from, _ := takeOf(t, protocol, free, hold, send)
+	return conn, from
+}
+
+// takeOf also returns the context of its request.
+func takeOf(
+	t interface{ Fatal(...any) }, protocol string, free uint64, hold Hold, send func(to net.Conn),
+) (net.Conn, io.Reader, context.Context) {
 	ours, theirs := net.Pipe()
 	go send(theirs)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Upgrade", protocol)
-	conn, buffered, err := Bound(takenOver{httptest.NewRecorder(), ours}, r, free, hold).(http.Hijacker).Hijack()
+	w, r := Bound(takenOver{httptest.NewRecorder(), ours}, r, free, hold)
+	conn, buffered, err := w.(http.Hijacker).Hijack()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return conn, buffered
+	return conn, buffered, r.Context()
 }
 
 // TestFramesPassAsTheyAre sends frames in pieces: those that may be that long arrive, and what is held for them is given back.
@@ -203,54 +217,96 @@ func TestLargeFramesThatDoNotCome(t *testing.T) {
 
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	w := httptest.NewRecorder()
-	if got := Bound(w, httptest.NewRequest(http.MethodGet, "/", nil), 0, nil); got != http.ResponseWriter(w) {
+	if got, _ := Bound(w, httptest.NewRequest(http.MethodGet, "/", nil), 0, nil); got != http.ResponseWriter(w) {
 		t.Errorf("it is %T", got)
 	}
 }
 
-// control frames of SPDY: a head with the type and flags, and the stream with what belongs to it.
-func controlFrame(kind, flags byte, id uint32) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{0x80, 3, 0, kind, flags, 0, 0, 10}, id), make([]byte, 6)...)
+// client makes the frames that a client of SPDY sends on one connection.
+type client struct {
+	sent   bytes.Buffer
+	framer *wire.Framer
+}
+
+func newClient(t *testing.T) *client {
+	c := &client{}
+	framer, err := wire.NewFramer(&c.sent, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.framer = framer
+	return c
+}
+
+func (c *client) send(frames ...wire.Frame) *client {
+	for _, f := range frames {
+		_ = c.framer.WriteFrame(f) // to memory
+	}
+	return c
+}
+
+// take returns what was sent since the last call.
+func (c *client) take() []byte {
+	defer c.sent.Reset()
+	return bytes.Clone(c.sent.Bytes())
+}
+
+func opens(id uint32, flags wire.ControlFlags, with http.Header) *wire.SynStreamFrame {
+	return &wire.SynStreamFrame{CFHeader: wire.ControlFrameHeader{Flags: flags}, StreamId: wire.StreamId(id), Headers: with}
+}
+
+// errorStream are headers as those who forward ports send.
+func errorStream(id uint32) http.Header {
+	return http.Header{"Streamtype": {"error"}, "Port": {"65535"}, "Requestid": {strconv.Itoa(int(id))}}
 }
 
 func TestStreamsOfSPDYAreBounded(t *testing.T) {
-	data := func(id uint32, flags byte) []byte {
-		return append(binary.BigEndian.AppendUint32(nil, id), flags, 0, 0, 0)
+	syn := func(id uint32, flags wire.ControlFlags) wire.Frame { return opens(id, flags, errorStream(id)) }
+	rst := func(id uint32) wire.Frame {
+		return &wire.RstStreamFrame{StreamId: wire.StreamId(id), Status: wire.Cancel}
 	}
+	end := func(id uint32) wire.Frame {
+		return &wire.DataFrame{StreamId: wire.StreamId(id), Flags: wire.DataFlagFin}
+	}
+	reply := func(id uint32, flags wire.ControlFlags) wire.Frame {
+		return &wire.SynReplyFrame{CFHeader: wire.ControlFrameHeader{Flags: flags}, StreamId: wire.StreamId(id)}
+	}
+	last := func(id uint32) wire.Frame {
+		return &wire.HeadersFrame{CFHeader: wire.ControlFrameHeader{Flags: wire.ControlFlagFin}, StreamId: wire.StreamId(id)}
+	}
+	type made = func(id uint32) []wire.Frame
 	for what, c := range map[string]struct {
-		ofClient func(id uint32) []byte
-		ofServer func(id uint32) []byte // nil: nothing
+		ofClient made
+		ofServer made // nil: nothing
 		cut      bool
 	}{
-		"never closed": {func(id uint32) []byte { return controlFrame(synStream, 0, id) }, nil, true},
-		"closed by one side": {func(id uint32) []byte {
-			return append(controlFrame(synStream, 0, id), data(id, fin)...)
-		}, nil, true},
-		"closed by one side at once": {func(id uint32) []byte { return controlFrame(synStream, fin, id) }, nil, true},
-		"reset": {func(id uint32) []byte {
-			return append(controlFrame(synStream, 0, id), controlFrame(rstStream, 0, id)...)
-		}, nil, false},
+		"never closed":               {func(id uint32) []wire.Frame { return []wire.Frame{syn(id, 0)} }, nil, true},
+		"closed by one side":         {func(id uint32) []wire.Frame { return []wire.Frame{syn(id, 0), end(id)} }, nil, true},
+		"closed by one side at once": {func(id uint32) []wire.Frame { return []wire.Frame{syn(id, wire.ControlFlagFin)} }, nil, true},
+		"reset":                      {func(id uint32) []wire.Frame { return []wire.Frame{syn(id, 0), rst(id)} }, nil, false},
 		"reset by the server": {
-			func(id uint32) []byte { return controlFrame(synStream, 0, id) },
-			func(id uint32) []byte { return controlFrame(rstStream, 0, id) }, false,
+			func(id uint32) []wire.Frame { return []wire.Frame{syn(id, 0)} }, func(id uint32) []wire.Frame { return []wire.Frame{rst(id)} }, false,
 		},
 		"closed by both": {
-			func(id uint32) []byte { return append(controlFrame(synStream, 0, id), data(id, fin)...) },
-			func(id uint32) []byte { return append(controlFrame(synReply, 0, id), data(id, fin)...) }, false,
+			func(id uint32) []wire.Frame { return []wire.Frame{syn(id, 0), end(id)} },
+			func(id uint32) []wire.Frame { return []wire.Frame{reply(id, 0), end(id)} }, false,
 		},
 		"closed by both, with the heads": {
-			func(id uint32) []byte {
-				return append(controlFrame(synStream, 0, id), controlFrame(headers, fin, id)...)
-			},
-			func(id uint32) []byte { return controlFrame(synReply, fin, id) }, false,
+			func(id uint32) []wire.Frame { return []wire.Frame{syn(id, 0), last(id)} },
+			func(id uint32) []wire.Frame { return []wire.Frame{reply(id, wire.ControlFlagFin)} }, false,
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			const n = 2 * mostStreams
+			ours, theirs := newClient(t), newClient(t)
+			var sent [n][]byte
+			for i := range uint32(n) {
+				sent[i] = ours.send(c.ofClient(2*i + 1)...).take()
+			}
 			conn, from := take(t, ofSPDY, OfSessions, nil, func(to net.Conn) {
 				go func() { _, _ = io.Copy(io.Discard, to) }()
-				for i := range uint32(n) {
-					if _, err := to.Write(c.ofClient(2*i + 1)); err != nil {
+				for _, b := range sent {
+					if _, err := to.Write(b); err != nil {
 						return
 					}
 				}
@@ -259,8 +315,8 @@ func TestStreamsOfSPDYAreBounded(t *testing.T) {
 			defer conn.Close()
 			var err error
 			for i := uint32(0); err == nil && i < n; i++ {
-				if _, err = io.ReadFull(from, make([]byte, len(c.ofClient(2*i+1)))); err == nil && c.ofServer != nil {
-					_, _ = conn.Write(c.ofServer(2*i + 1))
+				if _, err = io.ReadFull(from, make([]byte, len(sent[i]))); err == nil && c.ofServer != nil {
+					_, _ = conn.Write(theirs.send(c.ofServer(2*i + 1)...).take())
 				}
 			}
 			if (err != nil) != c.cut {
@@ -269,3 +325,65 @@ func TestStreamsOfSPDYAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// Headers are decompressed before anybody else sees them: 60 kB are 60 MB, which the library keeps for as long as a stream is open.
+func TestHeadersOfSPDYAreBounded(t *testing.T) {
+	many := http.Header{}
+	for i := range mostHeaders + 1 {
+		many.Set("x-"+strconv.Itoa(i), "")
+	}
+	for what, c := range map[string]struct {
+		with http.Header
+		of   error
+	}{
+		"as clients send":                    {errorStream(1), nil},
+		"none":                               {http.Header{}, nil},
+		"one that is long":                   {http.Header{"X": {strings.Repeat("a", longestHeaders)}}, ErrHeaders},
+		"one that is very long":              {http.Header{"X": {strings.Repeat("a", 900<<10)}}, ErrHeaders},
+		"megabytes":                          {http.Header{"X": {strings.Repeat("a", 3<<20)}}, ErrTooLarge},
+		"a long name":                        {http.Header{strings.Repeat("a", 900<<10): {"b"}}, ErrHeaders},
+		"many":                               {many, ErrHeaders},
+		"one that is divided into very many": {http.Header{"X": {strings.Repeat("\x00", longestHeaders/2)}}, ErrHeaders},
+	} {
+		for kind, frame := range map[string]wire.Frame{ // each continues what was compressed before
+			"opened": opens(3, 0, c.with), "replied": &wire.SynReplyFrame{StreamId: 1, Headers: c.with},
+			"later": &wire.HeadersFrame{StreamId: 1, Headers: c.with},
+		} {
+			t.Run(what+", "+kind, func(t *testing.T) {
+				of := newClient(t).send(opens(1, 0, errorStream(0)))
+				begins := len(of.sent.Bytes())
+				sent := of.send(frame, opens(5, 0, errorStream(5))).take()
+				conn, from := take(t, ofSPDY, OfSessions, nil, func(to net.Conn) {
+					for _, b := range sent { // so that each part of a frame is there alone
+						if _, err := to.Write([]byte{b}); err != nil {
+							return
+						}
+					}
+					to.Close()
+				})
+				defer conn.Close()
+				got, err := io.ReadAll(from)
+				if !errors.Is(err, c.of) || c.of == nil && !bytes.Equal(got, sent) || c.of != nil && len(got) > begins+len(frameHead) {
+					t.Errorf("%d of %d bytes: %v", len(got), len(sent), err)
+				}
+			})
+		}
+	}
+}
+
+// A control frame is never long, of whatever kind it is.
+func TestControlFramesAreBounded(t *testing.T) {
+	for kind := range byte(16) {
+		conn, from := take(t, ofSPDY, OfSessions, nil, func(to net.Conn) {
+			_, _ = to.Write(append([]byte{0x80, 3, 0, kind, 0, 0, 4, 1}, make([]byte, longestControl+1)...))
+			to.Close()
+		})
+		if got, err := io.ReadAll(from); !errors.Is(err, ErrTooLarge) || len(got) > 0 {
+			t.Errorf("of the kind %d: %d bytes, %v", kind, len(got), err)
+		}
+		conn.Close()
+	}
+}
+
+// frameHead is as long as the head of a frame of SPDY.
+var frameHead [8]byte

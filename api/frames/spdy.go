@@ -1,27 +1,36 @@
 package frames
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"sync"
+	"io"
+	"net/http"
+
+	wire "github.com/moby/spdystream/spdy"
 )
 
 // spdy finds the frames of SPDY/3.1, section 2.2, in one direction: eight bytes, of which the last three are the length of what
-// follows. It also follows which streams they open and close.
+// follows. It also follows which streams they open and close, and looks into the headers of those that the client opens.
 type spdy struct {
 	streams  *streams
 	fromPeer bool // from the client
 
-	head [8]byte
-	read int
-	id   []byte // of the stream of a control frame: the first four bytes that follow
+	head   [8]byte
+	read   int
+	length int    // of what follows
+	id     []byte // of the stream of a control frame: the first four bytes that follow
+
+	headers headers
+	block   []byte // of a frame with headers from the client, what has come after its head
 }
 
 // The types of control frames that matter, and the flag of the last frame of a stream.
 const (
 	control = 0x80
 
-	synStream, synReply, rstStream, headers = 1, 2, 3, 8
+	synStream, synReply, rstStream, withHeaders = 1, 2, 3, 8
 
 	fin = 1
 )
@@ -31,17 +40,34 @@ func (h *spdy) next(b byte) (length uint64, complete bool) {
 	if h.read++; h.read < len(h.head) {
 		return 0, false
 	}
-	h.read, h.id = 0, h.id[:0]
-	return uint64(binary.BigEndian.Uint32(h.head[4:]) & 0xffffff), true
+	h.read, h.id, h.block = 0, h.id[:0], h.block[:0]
+	h.length = int(binary.BigEndian.Uint32(h.head[4:]) & 0xffffff)
+	return uint64(h.length), true
+}
+
+// withheld implements header: headers are decompressed as they come, so that nobody gets to read a part of them.
+func (h *spdy) withheld() int {
+	if len(h.block) < h.length {
+		return len(h.block)
+	}
+	return 0
 }
 
 // follow is given what follows the head of a frame.
 func (h *spdy) follow(b []byte) error {
 	if h.head[0]&control == 0 {
+		if h.fromPeer {
+			h.streams.came(binary.BigEndian.Uint32(h.head[:]), len(b))
+		}
 		if h.head[4]&fin != 0 {
 			h.streams.close(binary.BigEndian.Uint32(h.head[:]), h.fromPeer)
 		}
 		return nil
+	}
+	if h.fromPeer {
+		if err := h.control(b); err != nil {
+			return err
+		}
 	}
 	if len(h.id) == 4 {
 		return nil
@@ -56,9 +82,9 @@ func (h *spdy) follow(b []byte) error {
 			return err
 		}
 	case rstStream:
-		h.streams.reset(id)
+		h.streams.reset(id, h.fromPeer)
 		return nil
-	case synReply, headers:
+	case synReply, withHeaders:
 	default:
 		return nil
 	}
@@ -68,46 +94,72 @@ func (h *spdy) follow(b []byte) error {
 	return nil
 }
 
-// mostStreams is how many streams a connection may have at a time: two for each of 256 that are forwarded, and as many that are about to
-// be refused.
-const mostStreams = 1024
+// longestControl is how many bytes may follow the head of a control frame. Those of clients have a hundred.
+const longestControl = 1 << 10
 
-// streams are those of one connection that are open, each with the sides that have closed theirs.
-type streams struct {
-	mu  sync.Mutex
-	all map[uint32]sides
+// control is given what follows the head of a control frame of the client.
+func (h *spdy) control(b []byte) error {
+	if h.length > longestControl {
+		return fmt.Errorf("%w: it has %d bytes, and controls the connection", ErrTooLarge, h.length)
+	}
+	switch binary.BigEndian.Uint16(h.head[2:]) {
+	case synStream, synReply, withHeaders:
+	default:
+		return nil
+	}
+	if h.block = append(h.block, b...); len(h.block) < h.length {
+		return nil
+	}
+	return h.headers.check(h.head[:], h.block)
 }
 
-type sides struct{ client, server bool }
+const (
+	// longestHeaders is how many bytes the headers of a stream may have once they are decompressed, which makes a thousand of one, and
+	// forValue what each of their values counts beside its own. The library keeps them for as long as the stream is open.
+	longestHeaders, forValue = 1 << 10, 16
+	// mostHeaders is how many they may be.
+	mostHeaders = 16
+)
 
-func (s *streams) open(id uint32) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[uint32]sides{}
+// headers decompresses the headers that a client sends, as the library is going to do: each block continues the one before.
+type headers struct {
+	in     bytes.Buffer
+	framer *wire.Framer
+}
+
+// check refuses a frame whose headers are too large.
+func (h *headers) check(head, block []byte) error {
+	if h.framer == nil {
+		framer, err := wire.NewFramerWithOptions(io.Discard, &h.in, wire.WithMaxHeaderCount(mostHeaders), wire.WithMaxHeaderFieldSize(longestHeaders))
+		if err != nil {
+			return err
+		}
+		h.framer = framer
 	}
-	s.all[id] = sides{}
-	if len(s.all) > mostStreams {
-		return fmt.Errorf("more than %d streams are open", mostStreams)
+	h.in.Write(head)
+	h.in.Write(block)
+	frame, err := h.framer.ReadFrame()
+	if err != nil {
+		return errors.Join(ErrHeaders, err)
+	}
+	var all http.Header
+	switch frame := frame.(type) {
+	case *wire.SynStreamFrame:
+		all = frame.Headers
+	case *wire.SynReplyFrame:
+		all = frame.Headers
+	case *wire.HeadersFrame:
+		all = frame.Headers
+	}
+	size := 0
+	for name, values := range all {
+		size += len(name)
+		for _, v := range values {
+			size += forValue + len(v)
+		}
+	}
+	if size > longestHeaders {
+		return fmt.Errorf("%w: they have %d bytes", ErrHeaders, size)
 	}
 	return nil
-}
-
-func (s *streams) close(id uint32, byClient bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	closed, ok := s.all[id]
-	if !ok {
-		return
-	}
-	closed.client, closed.server = closed.client || byClient, closed.server || !byClient
-	if s.all[id] = closed; closed.client && closed.server {
-		delete(s.all, id)
-	}
-}
-
-func (s *streams) reset(id uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.all, id)
 }

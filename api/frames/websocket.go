@@ -26,6 +26,9 @@ func (h *webSocket) follow(b []byte) error {
 	return nil
 }
 
+// withheld implements header.
+func (*webSocket) withheld() int { return 0 }
+
 // payload returns the length that the head of a frame says, once all of the head is there.
 func payload(head []byte) (length uint64, ok bool) {
 	const of16, of64, masked, mask = 126, 127, 0x80, 4 // the length follows, in so many bits

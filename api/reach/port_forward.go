@@ -66,9 +66,9 @@ func (f PortForward) Connect(ctx context.Context, name string, options apiruntim
 			if w, r = openTunnel(w, r, v); w == nil {
 				return // the client was told
 			}
-			w = frames.Bound(w, r, frames.OfSessions, nil)
+			w, r = frames.Bound(w, r, frames.OfSessions, nil)
 		}
-		to := &forwarding{ctx: ctx, visit: v, containers: f.containers, pod: pod, open: make(chan struct{}, maxForwarded)}
+		to := &forwarding{ctx: ctx, request: r.Context(), visit: v, containers: f.containers, pod: pod, open: make(chan struct{}, maxForwarded)}
 		v.beforeEnd = to.deliver
 		portforward.ServePortForward(w, r, to, pod.Name, string(pod.UID), &portforward.V4Options{Ports: ports},
 			idleTime, remotecommand.DefaultStreamCreationTimeout, portforward.SupportedProtocols)
@@ -90,6 +90,7 @@ const (
 // forwarding forwards the connections of one client.
 type forwarding struct {
 	ctx        context.Context // of the client's request
+	request    context.Context // of that by which the streams came, which may be within the other one's connection
 	visit      *visit
 	containers Containers
 	pod        *corev1.Pod
@@ -101,6 +102,15 @@ type forwarding struct {
 
 // PortForward forwards one connection to its end. The library's context knows nothing of the client.
 func (f *forwarding) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
+	sent := io.Reader(stream)
+	if s, ok := stream.(httpstream.Stream); ok {
+		var end func()
+		sent, end = frames.Reader(f.request, s)
+		defer func() {
+			s.Reset() // or else it would be read for as long as the client leaves it open
+			end()
+		}()
+	}
 	select {
 	case f.open <- struct{}{}:
 		defer func() { <-f.open }()
@@ -117,14 +127,11 @@ func (f *forwarding) PortForward(_ context.Context, _, _ string, port int32, str
 	defer context.AfterFunc(f.ctx, func() { conn.Close() })()
 	go func() {
 		defer close(d.done)
-		d.copy(conn, stream, f.visit.left)
+		d.copy(conn, sent, f.visit.left)
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite() // there may still be an answer
 		}
 	}()
-	if s, ok := stream.(httpstream.Stream); ok {
-		defer s.Reset() // or else it would be read for as long as the client leaves it open
-	}
 	// How a connection ends is a matter of its two ends.
 	if _, err := io.Copy(stream, conn); err == nil && !f.visit.hasLeft() {
 		_ = stream.Close() // the pod has no more to say, and may still listen

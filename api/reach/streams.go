@@ -21,6 +21,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/jobd/jobd/api/conns"
+	"github.com/jobd/jobd/api/frames"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -304,7 +305,7 @@ func openSPDY(w http.ResponseWriter, r *http.Request, o streamOptions) (*streams
 			<-a.agreed
 			switch name {
 			case corev1.StreamTypeStdin:
-				s.stdin = a.stream
+				s.stdin, _ = frames.Reader(r.Context(), a.stream)
 			case corev1.StreamTypeStdout:
 				s.stdout = a.stream
 			case corev1.StreamTypeStderr:
@@ -312,7 +313,7 @@ func openSPDY(w http.ResponseWriter, r *http.Request, o streamOptions) (*streams
 			case corev1.StreamTypeError:
 				s.status = a.stream
 			case corev1.StreamTypeResize:
-				sizes = a.stream
+				sizes, _ = frames.Reader(r.Context(), a.stream)
 			}
 		case <-late.C:
 			s.close()
