@@ -45,6 +45,7 @@ type admission struct {
 	sysctls   oci.Sysctls
 	goesDown  *atomic.Bool // the machine goes down: no pod is bound
 	occupied  func(bool)   // see Config.Occupied
+	uses      DeviceUses   // may be nil
 	// expected are critical ones among the arrivals, which wait for the end of the pods that make room.
 	expected []types.UID
 	// waits are the pods that wait for capacity and do not say why yet, in the order in which they came.
@@ -78,7 +79,7 @@ func newAdmission(
 ) *admission {
 	return &admission{
 		timers: timers, followers: followers, queue: queue, ip: config.NodeIP, sysctls: config.Sysctls, goesDown: goesDown,
-		occupied: config.Occupied, pods: pods, changes: changes, gangs: gangs,
+		occupied: config.Occupied, uses: config.DeviceUses, pods: pods, changes: changes, gangs: gangs,
 	}
 }
 
@@ -92,6 +93,9 @@ func (a *admission) considers(p *loop.Pass, uid types.UID) {
 // Rebuild takes in the labels of namespaces, by which pods select each other (PodAffinityTerm.NamespaceSelector), and how the pods of
 // their Jobs are preempted.
 func (a *admission) Rebuild(s *store.Snapshot, _ time.Time) error {
+	if a.uses != nil {
+		a.capacity.SetDevices(a.uses.Kinds())
+	}
 	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
 		a.capacity.SetNamespace(ns.Name, ns.Labels)
 		a.preempts.set(ns)
@@ -118,9 +122,15 @@ func (a *admission) Fold(_ *loop.Pass, c loop.Change) error {
 	return nil
 }
 
-// Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
-// pass, which goes on until there is no step left, or until it is spent and another follows.
+// Dirty says that devices have come to be used by others, or are no more. Otherwise Settle needs no Dirty: what frees capacity or takes it
+// comes in by a pass, which goes on until there is no step left, or until it is spent and another follows.
+func (a *admission) Dirty() bool { return a.uses != nil && a.uses.Moved() }
+
+// Settle carries out a step of admission, if there is one.
 func (a *admission) Settle(p *loop.Pass) (bool, error) {
+	if a.Dirty() {
+		a.capacity.SetDevices(a.uses.Kinds())
+	}
 	if a.goesDown.Load() {
 		return false, nil
 	}
@@ -172,6 +182,9 @@ func (a *admission) Finish(p *loop.Pass) error {
 	a.noteWaits(p.Now)
 	if a.occupied != nil {
 		a.occupied(a.capacity.Running() > 0)
+	}
+	if a.uses != nil {
+		a.uses.Wanted(a.capacity.WantsDevices())
 	}
 	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.capacity.Running(), a.capacity.Waiting()+len(a.held)
 	return nil
