@@ -178,15 +178,15 @@ func (w *Watcher) Look(ctx context.Context, within time.Duration) error {
 	}
 	w.say(before.err, now.err)
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.now = now
-	watched := w.cancel != nil
-	if watched && err == nil {
+	if w.cancel == nil { // nobody would tell when it is so no more
+		return now.err
+	}
+	if err == nil {
 		w.measure(before)
 	}
-	w.mu.Unlock()
-	if watched {
-		w.o.Devices.SetUsed(foreign(now.uses))
-	}
+	w.o.Devices.SetUsed(foreign(now.uses))
 	return now.err
 }
 
