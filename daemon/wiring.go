@@ -3,14 +3,17 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/jobd/jobd/api/auditlog"
+	wiregpus "github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/listen"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/server"
@@ -23,6 +26,7 @@ import (
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/gpus"
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
@@ -35,7 +39,9 @@ import (
 	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/devices"
+	"github.com/jobd/jobd/runtime/nvidia"
 	"github.com/jobd/jobd/store"
 )
 
@@ -64,7 +70,8 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := readMachine(c, s)
+	inbox := loop.NewInbox()
+	m, err := readMachine(c, s, inbox)
 	if err != nil {
 		return err
 	}
@@ -76,7 +83,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from := sources{store: s, tokens: issuer, machine: m, logs: logs, security: security, inbox: loop.NewInbox()}
+	from := sources{store: s, tokens: issuer, machine: m, logs: logs, security: security, inbox: inbox}
 	if err := d.openManifests(from); err != nil {
 		return err
 	}
@@ -94,7 +101,8 @@ func (d *daemon) open(ctx context.Context) error {
 	}
 	d.beside(logs.Run)
 	d.beside(func(ctx context.Context) { newHeapTrimmer().run(ctx, s) })
-	if c.Runtime != "simulated" {
+	if m.gpus != nil {
+		d.onStop(d.closing("the watch on GPUs", m.gpus))
 		d.beside(func(ctx context.Context) { m.devices.Watch(ctx, d.control.DevicesChanged) })
 	}
 	if k.images != nil {
@@ -123,18 +131,19 @@ type sources struct {
 type machine struct {
 	host.Host
 	devices  *devices.Devices
+	gpus     *gpus.Watcher       // nil with a simulated runtime
 	capacity corev1.ResourceList // without devices, which come and go
 	// allocatable is what pods may request together; nil means anything, for pods that are only simulated.
 	allocatable corev1.ResourceList
 	floors      floors
 }
 
-func readMachine(c *config.Config, s *store.Store) (*machine, error) {
+func readMachine(c *config.Config, s *store.Store, inbox *loop.Inbox) (*machine, error) {
 	h, err := host.Read()
 	if err != nil {
 		return nil, err
 	}
-	given, err := openDevices(c, h, s)
+	given, err := openDevices(c, h, s, inbox)
 	if err != nil {
 		return nil, err
 	}
@@ -161,19 +170,39 @@ func readMachine(c *config.Config, s *store.Store) (*machine, error) {
 		return nil, err
 	}
 	return &machine{
-		Host: h, devices: given, capacity: capacity, floors: floors,
+		Host: h, devices: given, gpus: watchGPUs(c, given), capacity: capacity, floors: floors,
 		allocatable: host.Allocatable(capacity, floors.reserved, allocatable),
 	}, nil
 }
 
 // openDevices finds the devices of this machine that pods may request.
-func openDevices(c *config.Config, h host.Host, s *store.Store) (*devices.Devices, error) {
+func openDevices(c *config.Config, h host.Host, s *store.Store, inbox *loop.Inbox) (*devices.Devices, error) {
 	if c.Runtime == "simulated" {
 		return &devices.Devices{}, nil
 	}
 	return devices.Open(devices.Options{
 		Dir: c.StateLayout().Devices(), SpecDirs: strings.Split(c.CDISpecDirs, ","),
-		Missed: sandbox.MissedDevices(s, h.Name), Logger: c.Logger,
+		Missed: sandbox.MissedDevices(s, h.Name), Replicas: c.Devices.Replicas(), LookFirst: c.DevicesInUse == config.DevicesInUseWait,
+		Moved: inbox.Nudge, Logger: c.Logger,
+	})
+}
+
+// watchGPUs makes what sees who uses the GPUs. It does nothing as long as none are offered.
+func watchGPUs(c *config.Config, given *devices.Devices) *gpus.Watcher {
+	var asker *nvidia.Asker
+	return gpus.New(gpus.Options{
+		Devices: given, MIGMinors: "/proc/driver/nvidia-caps/mig-minors", Logger: c.Logger,
+		Ask: func(ctx context.Context) (*nvidia.Report, error) { // one at a time
+			path := nvidia.Find(c.NvidiaSMI)
+			if path == "" {
+				return nil, errors.New("there is no nvidia-smi in PATH, nor where drivers put it: name it with --nvidia-smi")
+			}
+			if asker == nil || asker.Path() != path {
+				asker = nvidia.NewAsker(path)
+			}
+			return asker.Ask(ctx)
+		},
+		Owner: nvidia.Owners{Proc: "/proc", Parent: runtime.CgroupParent(c.Root)}.Of,
 	})
 }
 
@@ -221,6 +250,9 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		},
 	})
 	figures.ShowWatchdog(d.watchdog, d.aside)
+	if m.gpus != nil {
+		figures.ShowGPUs(m.Name, d.gpus(m))
+	}
 	if d.manifests != nil {
 		figures.ShowManifests(func() (objects, problems int) {
 			s := d.manifests.Status()
@@ -232,6 +264,10 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		return fmt.Errorf("metrics: %w", err)
 	}
 	d.onStop("the metrics", unregister)
+	var uses control.DeviceUses // and not an interface with a nil in it
+	if m.gpus != nil {
+		uses = m.gpus
+	}
 	d.control = control.New(control.Config{
 		Store: from.store, Inbox: from.inbox, Workers: workers, Logs: from.logs,
 		Volumes: volumes, UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
@@ -246,7 +282,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			Capacity: m.capacity, Allocatable: m.allocatable, MaxPods: c.MaxPods, Runtime: k.runtime.Describe(),
 			Handlers: k.handlers, Version: c.Version, UserNamespaces: k.userNamespaces,
 		}),
-		Devices: m.devices.Capacity,
+		Devices: m.devices.Capacity, DeviceUses: uses,
 		Sysctls: sysctls,
 		RootCA:  d.authority.Certificate(),
 		Tokens:  from.tokens,
@@ -291,6 +327,21 @@ func (d *daemon) shares() func(context.Context) (*shares.List, error) {
 			list.Items = append(list.Items, shares.Share{Account: a.Name, Used: a.Used, Share: a.Share, Running: a.Running, Waiting: a.Waiting})
 		}
 		return list, nil
+	}
+}
+
+// gpus returns what answers what the GPUs do.
+func (d *daemon) gpus(m *machine) func(context.Context) (*wiregpus.List, error) {
+	return func(ctx context.Context) (*wiregpus.List, error) {
+		return m.gpus.List(ctx, func(ctx context.Context, uids []types.UID) (map[types.UID]types.NamespacedName, error) {
+			keys, err := d.control.Keys(ctx, uids)
+			names := make(map[types.UID]types.NamespacedName, len(keys))
+			for uid, key := range keys {
+				namespace, name := objects.NameOf(key)
+				names[uid] = types.NamespacedName{Namespace: namespace, Name: name}
+			}
+			return names, err
+		})
 	}
 }
 
@@ -341,6 +392,9 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	}
 	options.Inspect = (&inspector{from.store, d.control, d.workers, d.watchdog, d.manifests}).Inspect
 	options.DiskUse = newDiskMeter(c, from.store, k).Measure
+	if from.machine.gpus != nil {
+		options.GPUs = d.gpus(from.machine)
+	}
 	if k.network != nil {
 		options.ServiceAddresses, options.PortTaken = k.network.ServiceAddresses(), k.network.PortTaken
 		options.PoliciesWithoutEffect = !k.network.Gateway().IsValid()

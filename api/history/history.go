@@ -124,12 +124,21 @@ type Use struct {
 	CPUSeconds float64 `json:"cpuSeconds"`
 	// PeakMemory is the most memory that one container had at a time, with the page cache, in bytes. 0: not known.
 	PeakMemory int64 `json:"peakMemory"`
+	// GPUSeconds is for how long it had GPUs, one second for each; a share of a GPU counts for its part. Of that they were busy for
+	// GPUBusySeconds, and PeakGPUMemory is the most of their memory that one pod had, in bytes, as far as somebody looked: every few
+	// seconds, at GPUs of NVIDIA. How busy a GPU is with each of those that share it nobody knows.
+	GPUSeconds     float64 `json:"gpuSeconds,omitempty"`
+	GPUBusySeconds float64 `json:"gpuBusySeconds,omitempty"`
+	PeakGPUMemory  int64   `json:"peakGPUMemory,omitempty"`
 }
 
 // Add adds what something else has used.
 func (u *Use) Add(v Use) {
 	u.CPUSeconds += v.CPUSeconds
 	u.PeakMemory = max(u.PeakMemory, v.PeakMemory)
+	u.GPUSeconds += v.GPUSeconds
+	u.GPUBusySeconds += v.GPUBusySeconds
+	u.PeakGPUMemory = max(u.PeakGPUMemory, v.PeakGPUMemory)
 }
 
 // Resources are what a pod or a container asks for. 0: it does not ask for any, or has no limit.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/gpus"
 )
 
 // GroupPrefix is the prefix of the groups that carry a client's role: jobd:role:ROLE, or jobd:role:ROLE:NAMESPACE.
@@ -84,7 +85,8 @@ func (r Role) Allows(a authorizer.Attributes) bool {
 	case r.Name == core.RoleSubmit && slices.Contains(submitted[a.GetAPIGroup()], a.GetResource()):
 		return a.GetSubresource() != "status" || read
 	}
-	return read && a.GetResource() != "secrets" && a.GetResource() != Anything
+	hosts := a.GetAPIGroup() == gpus.Group && a.GetResource() == gpus.Processes // those of the host's own users
+	return read && a.GetResource() != "secrets" && a.GetResource() != Anything && !hosts
 }
 
 // allowsBeside reports whether a role in one namespace may see something that is in none.

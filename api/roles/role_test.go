@@ -10,6 +10,10 @@ import (
 func TestWhatRolesAllow(t *testing.T) {
 	for _, tc := range []struct{ role, allowed, refused string }{
 		{"read", "get pods team, watch jobs.batch team, list nodes", "create pods team, get secrets team, get pods/exec team"},
+		{"read", "list gpus.gpus.jobd.dev", "get processes.gpus.jobd.dev"},
+		{"submit", "list gpus.gpus.jobd.dev", "get processes.gpus.jobd.dev"},
+		{"admin", "get processes.gpus.jobd.dev", ""},
+		{"admin:team", "", "list gpus.gpus.jobd.dev, get processes.gpus.jobd.dev"},
 		{"submit", "create jobs.batch team, get secrets team, create pods/exec team", "update pods/status team, create roles team, delete nodes"},
 		{"admin", "delete nodes, create namespaces, get secrets team", ""},
 		{"read:team", "get pods team, list nodes", "get pods other, get pods"},

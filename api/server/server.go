@@ -53,6 +53,7 @@ import (
 	"github.com/jobd/jobd/api/diskuse"
 	"github.com/jobd/jobd/api/flowcontrol"
 	"github.com/jobd/jobd/api/forecast"
+	"github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/inspection"
 	"github.com/jobd/jobd/api/kind"
@@ -96,6 +97,8 @@ type Config struct {
 	Queue    Queue
 	// Shares returns what everybody has used; nil if the queue is not ordered by that.
 	Shares func(context.Context) (*shares.List, error)
+	// GPUs returns what the GPUs do, with all that use them; nil: nobody knows.
+	GPUs func(context.Context) (*gpus.List, error)
 	// Forecasts may be nil.
 	Forecasts Forecasts
 	Meter     resourcemetrics.Meter
@@ -283,6 +286,7 @@ func New(c Config) (*Server, error) {
 	s.serveOpenAPI(v2, v3)
 	s.serveHistory()
 	s.serveShares()
+	s.serveGPUs()
 
 	all := refuseAbsent(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.groups.handles(r.URL.Path) {

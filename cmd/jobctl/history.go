@@ -32,6 +32,7 @@ type historyOptions struct {
 	waste                       string
 	everywhere, pods, noHeaders bool
 	limit                       int
+	gpus                        bool // there are Jobs that had some
 }
 
 // newHistoryCommand makes the command that lists Jobs that have ended, and what they have used.
@@ -239,6 +240,9 @@ func (o *historyOptions) print(streams genericiooptions.IOStreams, jobs []histor
 		_, err := fmt.Fprintln(streams.ErrOut, "No Jobs found that have ended.")
 		return err
 	}
+	for i := range jobs {
+		o.gpus = o.gpus || jobs[i].GPUSeconds > 0
+	}
 	w := printers.GetNewTabWriter(printable.Writer(streams.Out))
 	columns, row := o.jobColumns(), o.jobRow
 	if o.pods {
@@ -255,6 +259,9 @@ func (o *historyOptions) print(streams genericiooptions.IOStreams, jobs []histor
 
 func (o *historyOptions) jobColumns() []string {
 	columns := []string{"NAME", "USER", "STARTED", "DURATION", "RESULT", "EXIT", "CPU", "MEMORY", "RETRIES"}
+	if o.gpus {
+		columns = append(columns, "GPU", "GPU-BUSY", "GPU-MEMORY")
+	}
 	if o.everywhere {
 		columns = append([]string{"NAMESPACE"}, columns...)
 	}
@@ -269,6 +276,7 @@ func (o *historyOptions) jobRow(w io.Writer, j *history.Job) {
 		j.Name, orNone(j.User), instant(j.Started), span(j.Started, j.Ended), j.Result, codesOf(j.ExitCodes),
 		seconds(j.CPUSeconds), bytesOf(j.PeakMemory), strconv.Itoa(j.Retries),
 	}
+	cells = append(cells, o.gpuCells(&j.Use)...)
 	if o.everywhere {
 		cells = append([]string{j.Namespace}, cells...)
 	}
@@ -281,6 +289,9 @@ func (o *historyOptions) jobRow(w io.Writer, j *history.Job) {
 
 func (o *historyOptions) podColumns() []string {
 	columns := []string{"JOB", "POD", "STARTED", "DURATION", "RESULT", "REASON", "EXIT", "CPU", "MEMORY", "RESTARTS"}
+	if o.gpus {
+		columns = append(columns, "GPU", "GPU-BUSY", "GPU-MEMORY")
+	}
 	if o.everywhere {
 		columns = append([]string{"NAMESPACE"}, columns...)
 	}
@@ -304,6 +315,7 @@ func (o *historyOptions) podRows(w io.Writer, j *history.Job) {
 			j.Name, p.Name, instant(p.Started), span(p.Started, p.Ended), p.Result, orNone(p.Reason), orNone(code),
 			seconds(p.CPUSeconds), bytesOf(p.PeakMemory), strconv.Itoa(restarts),
 		}
+		cells = append(cells, o.gpuCells(&p.Use)...)
 		if o.everywhere {
 			cells = append([]string{j.Namespace}, cells...)
 		}
@@ -312,6 +324,21 @@ func (o *historyOptions) podRows(w io.Writer, j *history.Job) {
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
+}
+
+// gpuCells returns for how long GPUs were had, how much of that they were busy, and the most of their memory.
+func (o *historyOptions) gpuCells(u *history.Use) []string {
+	switch {
+	case !o.gpus:
+		return nil
+	case u.GPUSeconds == 0:
+		return []string{"<none>", "<none>", "<none>"}
+	}
+	busy := "<unknown>"
+	if u.GPUBusySeconds > 0 {
+		busy = fmt.Sprintf("%.0f%%", min(100, 100*u.GPUBusySeconds/u.GPUSeconds))
+	}
+	return []string{seconds(u.GPUSeconds), busy, bytesOf(u.PeakGPUMemory)}
 }
 
 func orNone(s string) string {

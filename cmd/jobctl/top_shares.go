@@ -17,25 +17,32 @@ import (
 	"github.com/jobd/jobd/internal/printable"
 )
 
-// extendTop adds to kubectl top a flag that shows what everybody has used instead of what is used now.
+// extendTop adds to kubectl top a flag that shows what everybody has used instead of what is used now, and one for what GPUs do.
 func extendTop(root *cobra.Command, f cmdutil.Factory, streams genericiooptions.IOStreams) {
 	top, _, err := root.Find([]string{"top"})
 	if err != nil || top == root {
 		return
 	}
-	var show bool
+	var show, ofGPUs bool
 	top.Flags().BoolVar(&show, "shares", false,
 		"What each namespace or user has used of the machine, by which the queue is ordered (jobd serve --queue-order fair)")
+	top.Flags().BoolVar(&ofGPUs, "gpus", false, "What each GPU of NVIDIA does, and which pods and other programs use it")
 	top.Example += `
+  # What the GPUs do
+  jobctl top --gpus
+
   # Who comes first in a queue that is ordered by what everybody has used
   jobctl top --shares`
 	help := top.Run
 	top.Run = func(cmd *cobra.Command, args []string) {
-		if !show {
+		switch {
+		case ofGPUs:
+			cmdutil.CheckErr(showGPUs(contextOf(cmd), f, streams))
+		case show:
+			cmdutil.CheckErr(showShares(contextOf(cmd), f, streams))
+		default:
 			help(cmd, args)
-			return
 		}
-		cmdutil.CheckErr(showShares(contextOf(cmd), f, streams))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/forecast"
+	"github.com/jobd/jobd/api/gpus"
 	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/server"
@@ -54,6 +55,8 @@ type Sources struct {
 	Disk func() *causes.DiskPressure
 	// TTL is that of Jobs that have none.
 	TTL job.TTL
+	// InUse returns the devices of a kind that other programs than pods use; nil: nobody looks (causes.World).
+	InUse func(kind corev1.ResourceName) (used []gpus.GPU, looked bool)
 }
 
 // Loop is what the control loop knows beyond what is stored.
@@ -232,7 +235,23 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 func (q *question) world() causes.World {
 	return causes.World{
 		Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Claim: q.claim, Peak: q.peak, Past: q.past, Log: q.log, Disk: q.Disk(),
-		TTL: q.TTL,
+		TTL: q.TTL, InUse: q.inUse(),
+	}
+}
+
+// inUse returns what tells who uses devices. Which processes the users of the host run is for administrators only.
+func (q *question) inUse() func(corev1.ResourceName) ([]gpus.GPU, bool) {
+	if q.InUse == nil {
+		return nil
+	}
+	return func(kind corev1.ResourceName) (used []gpus.GPU, looked bool) {
+		used, looked = q.InUse(kind)
+		if !q.may(gpus.Processes+"."+gpus.Group, "") {
+			for i := range used {
+				used[i].Processes = nil
+			}
+		}
+		return used, looked
 	}
 }
 

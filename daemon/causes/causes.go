@@ -22,6 +22,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/forecast"
+	"github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/hold"
@@ -69,6 +70,9 @@ type World struct {
 	// ScheduledSince is since when the schedule of the CronJob is what it is; zero for always.
 	ScheduledSince time.Time
 
+	// InUse returns the devices of a kind that other programs than pods use, and as far as the client may know them the processes. looked is
+	// false as long as nobody has looked. Nil: nobody looks.
+	InUse func(kind corev1.ResourceName) (used []gpus.GPU, looked bool)
 	// Missing reports whether there is no object of a kind (ConfigMap, Secret, PersistentVolumeClaim) in a namespace. known is
 	// false if that cannot be found out.
 	Missing func(kind, namespace, name string) (missing, known bool)

@@ -171,6 +171,11 @@ func (v *podView) room(r *node.Room) why.Cause {
 			lack += fmt.Sprintf(" (%s is kept for %s, which has waited for longer than --starvation-after)", human(s.Resource, s.Kept), v.kept(r))
 			c.Details["kept."+string(s.Resource)] = amount(s.Resource, s.Kept)
 		}
+		brief, used := v.inUse(&c, s)
+		if used != "" {
+			lack += " (" + used + ")"
+		}
+		c.Brief = cmp.Or(c.Brief, brief)
 		if c.Brief == "" {
 			c.Brief = fmt.Sprintf("no room for %s (%s free)", request(s.Resource, s.Request), human(s.Resource, s.Free))
 		}
@@ -261,6 +266,10 @@ func (v *podView) noDevice(c *why.Cause, s node.Shortage) why.Cause {
 	c.Help = []string{"ls /etc/cdi /var/run/cdi"}
 	if strings.HasPrefix(string(s.Resource), "nvidia.com/") {
 		c.Help = append(c.Help, "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml")
+	}
+	if kind, ok := strings.CutSuffix(string(s.Resource), ".shared"); ok {
+		c.Message += fmt.Sprintf(" Those of %s are shared if jobd.yaml says so.", kind)
+		c.Help = append(c.Help, fmt.Sprintf("echo 'devices: {%s: {replicas: 4}}' | sudo tee -a /etc/jobd/jobd.yaml && sudo systemctl restart jobd", kind))
 	}
 	return *c
 }

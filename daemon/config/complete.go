@@ -162,6 +162,12 @@ func (c *Config) checkPods() error {
 	if c.PidsLimit < -1 || c.PodMaxPids < 0 {
 		return errors.New("pids-limit must not be below -1, and pod-max-pids not below 0")
 	}
+	if err := oneOf("devices-in-use", c.DevicesInUse, DevicesInUseWait, DevicesInUseIgnore); err != nil {
+		return err
+	}
+	if err := c.Devices.check(); err != nil {
+		return fmt.Errorf("devices: %w", err)
+	}
 	_, err := c.Resources()
 	if err == nil {
 		_, err = c.Reserved()

@@ -53,6 +53,13 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"what is reserved for the system, such as cpu=500m,memory=1Gi,ephemeral-storage=2Gi,pid=1000 (memory=100Mi and a quarter of the pids)")
 	flags.StringVar(&c.CDISpecDirs, "cdi-spec-dirs", "/etc/cdi,/var/run/cdi",
 		"directories of the CDI files that describe devices")
+	flags.Var(&c.Devices, "devices",
+		"how many pods may share a device, by its kind: nvidia.com/gpu=4 offers nvidia.com/gpu.shared (none);\n"+
+			"in the file devices: {nvidia.com/gpu: {replicas: 4}}")
+	flags.StringVar(&c.DevicesInUse, "devices-in-use", DevicesInUseWait,
+		"what becomes of GPUs of NVIDIA that other programs than pods use: wait, pods do not get them; ignore, pods get them all the same")
+	flags.StringVar(&c.NvidiaSMI, "nvidia-smi", "",
+		"path of nvidia-smi, which says who uses them (in PATH, or where drivers put it)")
 	flags.BoolVar(&c.WorkloadWithJob, "workload-with-job", false,
 		"start all pods of an Indexed Job together, or none, if its completions equal its parallelism")
 	flags.Int64Var(&c.PidsLimit, "pids-limit", -1,

@@ -16,6 +16,7 @@ import (
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/store"
 )
 
 const (
@@ -44,6 +45,7 @@ type admission struct {
 	sysctls   oci.Sysctls
 	goesDown  *atomic.Bool // the machine goes down: no pod is bound
 	occupied  func(bool)   // see Config.Occupied
+	uses      DeviceUses   // may be nil
 	// expected are critical ones among the arrivals, which wait for the end of the pods that make room.
 	expected []types.UID
 	// waits are the pods that wait for capacity and do not say why yet, in the order in which they came.
@@ -82,7 +84,7 @@ func newAdmission(
 ) *admission {
 	return &admission{
 		timers: timers, followers: followers, queue: queue, ip: config.NodeIP, sysctls: config.Sysctls, goesDown: goesDown,
-		occupied: config.Occupied, pods: pods, changes: changes, gangs: gangs,
+		occupied: config.Occupied, uses: config.DeviceUses, pods: pods, changes: changes, gangs: gangs,
 	}
 }
 
@@ -91,6 +93,14 @@ func (a *admission) considers(p *loop.Pass, uid types.UID) {
 	if rec, ok := a.pods.known[uid]; ok {
 		p.Works(rec.key)
 	}
+}
+
+// Rebuild takes in which devices others use.
+func (a *admission) Rebuild(*store.Snapshot, time.Time) error {
+	if a.uses != nil {
+		a.capacity.SetDevices(a.uses.Kinds())
+	}
+	return nil
 }
 
 // NamespaceKnown takes in the labels of a namespace, by which pods select each other (PodAffinityTerm.NamespaceSelector), and how the
@@ -114,9 +124,15 @@ func (a *admission) NamespaceGone(p *loop.Pass, name string) error {
 	return a.NamespaceChanged(p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
-// pass, which goes on until there is no step left, or until it is spent and another follows.
+// Dirty says that devices have come to be used by others, or are no more. Otherwise Settle needs no Dirty: what frees capacity or takes it
+// comes in by a pass, which goes on until there is no step left, or until it is spent and another follows.
+func (a *admission) Dirty() bool { return a.uses != nil && a.uses.Moved() }
+
+// Settle carries out a step of admission, if there is one.
 func (a *admission) Settle(p *loop.Pass) (bool, error) {
+	if a.Dirty() {
+		a.capacity.SetDevices(a.uses.Kinds())
+	}
 	if a.goesDown.Load() {
 		return false, nil
 	}
@@ -168,6 +184,9 @@ func (a *admission) Finish(p *loop.Pass) error {
 	a.noteWaits(p.Now)
 	if a.occupied != nil {
 		a.occupied(a.capacity.Running() > 0)
+	}
+	if a.uses != nil {
+		a.uses.Wanted(a.capacity.WantsDevices())
 	}
 	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.capacity.Running(), a.capacity.Waiting()+len(a.held)
 	return nil

@@ -82,6 +82,8 @@ type Config struct {
 	// Devices returns how many devices of each kind there are now (DevicesChanged). It may be called at any time; nil
 	// means that there are none.
 	Devices func() corev1.ResourceList
+	// DeviceUses says who uses the devices; nil: nobody but pods, and each alone.
+	DeviceUses DeviceUses
 	// Sysctls are those that pods may set; the node rejects pods with others.
 	Sysctls oci.Sysctls
 	// RootCA is the certificate, in PEM, that verifies the API's certificate; empty if there is none.
@@ -119,6 +121,18 @@ type Config struct {
 	Logger   *slog.Logger
 	// Clock is the wall clock, which may be set at any time; nil means that of the machine.
 	Clock func() time.Time
+}
+
+// DeviceUses is who uses devices. No method blocks.
+type DeviceUses interface {
+	// Kinds returns the kinds of which the amount does not say everything, and Moved says that it may return something else than at its
+	// last call (Inbox).
+	Kinds() map[corev1.ResourceName]node.Devices
+	Moved() bool
+	// Wanted is told, after each pass, whether pods that request devices wait or run.
+	Wanted(bool)
+	// Of returns what a pod has had of GPUs.
+	Of(*corev1.Pod) history.GPUs
 }
 
 // Logs are the logs of pods. Neither method may block.
@@ -194,7 +208,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		config   = &c.config
 		capacity = config.capacity()
 		notes    = gc.NewNotes()
-		ledger   = history.NewLedger(timers, config.History)
+		ledger   = history.NewLedger(timers, config.History, config.gpus())
 		budgets  = upkeep.NewBudgets(timers)
 		gate     = hold.NewGate()
 		uses     = volumes.NewUses()
@@ -277,6 +291,14 @@ func (c *Config) capacity() *node.Node {
 	described.Labels = c.NodeLabels
 	n.Describe(described)
 	return n
+}
+
+// gpus returns what says what pods have had of GPUs; nil if nobody does.
+func (c *Config) gpus() func(*corev1.Pod) history.GPUs {
+	if c.DeviceUses == nil {
+		return nil
+	}
+	return c.DeviceUses.Of
 }
 
 // volumes returns where volumes are made.

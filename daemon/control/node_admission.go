@@ -128,6 +128,9 @@ func (a *admission) refuses(obj *corev1.Pod) *node.Refusal {
 			Reason: "PodOSNotSupported", Message: "Failed to admit pod as the OS field doesn't match node OS",
 		}
 	}
+	if refusal := a.capacity.SharesTooMuch(obj); refusal != nil {
+		return refusal
+	}
 	if err := a.sysctls.Check(obj); err != nil {
 		return &node.Refusal{Reason: "SysctlForbidden", Message: err.Error()}
 	}

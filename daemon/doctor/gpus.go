@@ -7,9 +7,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/pkg/parser"
+
+	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/runtime/nvidia"
 )
 
 // maker makes GPUs that pods get by CDI files.
@@ -29,7 +33,7 @@ var makers = []maker{
 }
 
 // gpus compares the GPUs whose driver is there with the devices that CDI files describe. Without either there is nothing to say.
-func gpus(_ context.Context, p *patient) (string, error) {
+func gpus(ctx context.Context, p *patient) (string, error) {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(strings.Split(p.wanted.CDISpecDirs, ",")...), cdi.WithAutoRefresh(false))
 	if err != nil {
 		return "", err
@@ -40,10 +44,30 @@ func gpus(_ context.Context, p *patient) (string, error) {
 		described = append(described, vendor+"/"+class)
 	}
 	there, lacking := compareGPUs(os.DirFS("/"), described)
+	if slices.Contains(described, makers[0].kind) && p.wanted.DevicesInUse == config.DevicesInUseWait {
+		lacking = append(lacking, seesUsers(ctx, nvidia.Find(p.wanted.NvidiaSMI))...)
+	}
 	for _, l := range lacking {
 		p.logger.Warn(l.text, helps, l.help)
 	}
 	return there, nil
+}
+
+// lookTime is how long nvidia-smi may take. Without persistence mode it wakes every card up.
+const lookTime = 20 * time.Second
+
+// seesUsers says what is lacking for jobd to see who uses the cards of NVIDIA.
+func seesUsers(ctx context.Context, smi string) []lack {
+	const blind = "nobody sees which of them other programs use: pods get them all the same"
+	if smi == "" {
+		return []lack{{"there are cards of NVIDIA and no nvidia-smi, so " + blind, "name its path as nvidia-smi in jobd.yaml"}}
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if _, err := nvidia.NewAsker(smi).Ask(ctx); err != nil {
+		return []lack{{fmt.Sprintf("there are cards of NVIDIA, and %s: %v", blind, err), smi + " -q"}}
+	}
+	return nil
 }
 
 // compareGPUs returns the kinds of GPUs that pods can request, and what is lacking for others.

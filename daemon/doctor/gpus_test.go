@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/jobd/jobd/runtime/nvidia/nvidiatest"
 )
 
 // TestGPUs: a card that no CDI file describes is of no use to pods, and the command that describes it is named.
@@ -34,6 +36,21 @@ func TestGPUs(t *testing.T) {
 		if there != c.there || (help == "") != (c.help == "") || !strings.Contains(help, c.help) {
 			t.Errorf("%s: %q and %+v", name, there, lacking)
 		}
+	}
+}
+
+// TestSeesUsers: what keeps jobd from seeing who uses the cards is told.
+func TestSeesUsers(t *testing.T) {
+	smi := nvidiatest.New(t, 1)
+	if lacking := seesUsers(t.Context(), smi.Path); len(lacking) > 0 {
+		t.Errorf("%+v", lacking)
+	}
+	smi.Fail(18, "Failed to initialize NVML: Driver/library version mismatch")
+	if lacking := seesUsers(t.Context(), smi.Path); len(lacking) != 1 || !strings.Contains(lacking[0].text, "version mismatch") {
+		t.Errorf("%+v", lacking)
+	}
+	if lacking := seesUsers(t.Context(), ""); len(lacking) != 1 {
+		t.Errorf("%+v", lacking)
 	}
 }
 

@@ -135,6 +135,22 @@ func (p *Pod) End(obj *corev1.Pod, now time.Time) wire.Pod {
 	return end
 }
 
+// GPUs is what a pod has had of GPUs.
+type GPUs struct {
+	Count float64       // how many it requests: a share is a part of one
+	Busy  time.Duration // of all together
+	Peak  int64         // the most of their memory, in bytes
+}
+
+// had takes in what a pod that has ended has had of GPUs, which are its own while it is paused, too.
+func (g GPUs) had(end *wire.Pod) {
+	if g.Count == 0 || end.Started == nil {
+		return
+	}
+	end.GPUSeconds = rounded(g.Count * max(0, end.Ended.Sub(end.Started.Time).Seconds()))
+	end.GPUBusySeconds, end.PeakGPUMemory = rounded(g.Busy.Seconds()), g.Peak
+}
+
 // asked returns what is asked for by requests and limits.
 func asked(requests, limits corev1.ResourceList) wire.Resources {
 	return wire.Resources{
@@ -262,7 +278,7 @@ func (a *Account) Asks(obj *corev1.Pod, end *wire.Pod) {
 func (a *Account) Add(p wire.Pod) (part *wire.Job) {
 	j := &a.Job
 	j.Add(p.Use)
-	j.CPUSeconds = rounded(j.CPUSeconds)
+	j.CPUSeconds, j.GPUSeconds, j.GPUBusySeconds = rounded(j.CPUSeconds), rounded(j.GPUSeconds), rounded(j.GPUBusySeconds)
 	switch p.Result {
 	case wire.PodSucceeded:
 		j.Succeeded++

@@ -39,6 +39,7 @@ type Ledger struct {
 	loop.NoJobs
 	timers *loop.Timers
 	limits Limits
+	gpus   func(*corev1.Pod) GPUs // nil: nobody has any
 
 	log     *Log
 	pods    map[types.UID]*entry // those that run
@@ -60,10 +61,10 @@ type entry struct {
 	ended bool
 }
 
-// NewLedger makes the controller.
-func NewLedger(timers *loop.Timers, limits Limits) *Ledger {
+// NewLedger makes the controller. gpus returns what a pod has had of GPUs; nil: nobody has any.
+func NewLedger(timers *loop.Timers, limits Limits, gpus func(*corev1.Pod) GPUs) *Ledger {
 	return &Ledger{
-		timers: timers, limits: limits,
+		timers: timers, limits: limits, gpus: gpus,
 		pods: map[types.UID]*entry{}, usages: map[types.UID]*Pod{},
 		jobs: map[types.UID]*entry{}, changed: map[types.UID]bool{},
 	}
@@ -218,6 +219,9 @@ func (c *Ledger) end(p *loop.Pass, obj *corev1.Pod, use *Pod) error {
 		describe(p, a, j)
 	}
 	ended := use.End(obj, p.Now)
+	if c.gpus != nil {
+		c.gpus(obj).had(&ended)
+	}
 	a.Asks(obj, &ended)
 	if part := a.Add(ended); part != nil {
 		c.ended = append(c.ended, *part)

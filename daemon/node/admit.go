@@ -70,10 +70,13 @@ func (n *Node) admitFirst(l *line) (ready, wanting []*waiter) {
 	alone := []*waiter{first}
 	fits := false
 	n.without(alone, func() { fits = n.fits(n.taken(first), first.shape) })
-	if fits {
-		return alone, nil
+	switch {
+	case !fits:
+		return nil, alone
+	case !n.placeable(alone):
+		return nil, nil // until those who share the devices leave some
 	}
-	return nil, alone
+	return alone, nil
 }
 
 // admitGang returns the pods of a gang that fit, if they are enough, or else those that others may be preempted for.
@@ -90,8 +93,13 @@ func (n *Node) admitGang(l *line) (ready, wanting []*waiter) {
 	}
 	fit, able := n.fitting(l)
 	switch {
-	case len(fit) >= need:
+	case len(fit) >= need && n.placeable(fit):
 		return fit, nil
+	case len(fit) >= need:
+		if n.placeable(fit[:need]) {
+			return fit[:need], nil
+		}
+		return nil, nil
 	case len(able) >= need:
 		return nil, able[:need]
 	}

@@ -72,7 +72,7 @@ func TestNewRulesAreComparedLater(t *testing.T) {
 	for name, group := range map[string]string{"one by one": "", "as a gang": "ns/g"} {
 		t.Run(name, func(t *testing.T) {
 			n := onHost(waiting + 10)
-			n.Allocatable = Resources{"cpu": 1000}
+			n.Offer(Resources{"cpu": 1000})
 			n.SetGroup("ns/g", Group{Gang: true, MinCount: waiting})
 			n.run(want("blocker", 0, 1000), 0)
 			for i := range waiting {

@@ -192,11 +192,11 @@ func (n *Node) needs(p *Pod) (needs []need) {
 		return needs
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(p.shape.ask), kubeletOrder) {
-		capacity, known := n.Allocatable[name]
+		_, known := n.Allocatable[name]
 		if !known && rank(name) == len(firstResources) {
 			continue // as if it were not asked for
 		}
-		if lacks := p.shape.ask[name] + n.used.all.amounts[name] + expected[name] - capacity; lacks > 0 {
+		if lacks := p.shape.ask[name] + expected[name] - n.free(&n.used.all, name); lacks > 0 {
 			needs = append(needs, need{name, lacks})
 		}
 	}

@@ -245,7 +245,7 @@ func (n *Node) part(b *bound) float64 {
 		s = b.withoutCPU()
 	}
 	for name, amount := range s.ask {
-		if has := n.Allocatable[name]; has > 0 {
+		if has := n.offered[name]; has > 0 {
 			part = max(part, min(1, float64(amount)/float64(has)))
 		}
 	}

@@ -45,6 +45,25 @@ func (n *Node) unsuitable(p *Pod) *Refusal {
 	return nil
 }
 
+// SharesTooMuch returns why the node does not take a pod of which a container requests several shares of devices, as NVIDIA's device
+// plugin with failRequestsGreaterThanOne refuses it: two shares are no more of a device than one.
+func (n *Node) SharesTooMuch(pod *corev1.Pod) *Refusal {
+	if len(n.sharedKinds) == 0 {
+		return nil
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for name, quantity := range list[i].Resources.Requests {
+				if amount := amount(name, &quantity); amount > 1 && n.sharedKinds[name] != "" {
+					return &Refusal{"UnexpectedAdmissionError", fmt.Sprintf("Allocate failed due to request for '%s: %d' too large: "+
+						"maximum request size for shared resources is 1, which is unexpected", name, amount)}
+				}
+			}
+		}
+	}
+	return nil
+}
+
 func outOf(name corev1.ResourceName, ask, used, capacity int64) *Refusal {
 	return &Refusal{
 		Reason: "OutOf" + string(name),

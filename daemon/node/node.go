@@ -20,12 +20,19 @@ import (
 type Node struct {
 	// MaxPods is how many pods may be bound to the node and not yet ended.
 	MaxPods int
-	// Allocatable is what bound pods may request together, nil for anything. Offer changes it.
+	// Allocatable is what bound pods may request together, nil for anything. Offer and SetDevices change it.
 	Allocatable Resources
 	// StarvationAfter is how long the first waits until nothing is given to those behind it that it needs; 0 for ever. See At.
 	StarvationAfter time.Duration
 	// Fair orders pods of the same priority by what their accounts have used; nil: by age alone. It must not be set later than at once.
 	Fair *Fair
+
+	// offered is Allocatable as it is when only pods use the devices. sharedKinds are the kinds of the devices by what shares of them are
+	// called, and wanting is how many shapes request devices.
+	offered     Resources
+	devices     map[corev1.ResourceName]Devices
+	sharedKinds map[corev1.ResourceName]corev1.ResourceName
+	wanting     int
 
 	facts    fit.Facts
 	arrivals uint64 // how many pods have ever waited
@@ -136,7 +143,7 @@ func (b *bound) startedAt() time.Time {
 // New returns a node that takes that many pods, and as much as is allocatable.
 func New(maxPods int, allocatable Resources) *Node {
 	return &Node{
-		MaxPods: maxPods, Allocatable: allocatable,
+		MaxPods: maxPods, Allocatable: allocatable, offered: allocatable,
 		shapes: map[string]*shape{}, bound: map[types.UID]*bound{}, used: newLevels(), reserved: newLevels(),
 		nominees: map[types.UID]*waiter{}, waiting: map[types.UID]*waiter{}, lines: map[lineKey]*line{}, groups: map[string]*group{},
 		blocked: map[*line]struct{}{},
@@ -166,10 +173,11 @@ func (n *Node) Label(key string) (string, bool) {
 
 // Offer changes what bound pods may request together. Pods that are bound stay, even if they have more than that.
 func (n *Node) Offer(allocatable Resources) {
-	if maps.Equal(n.Allocatable, allocatable) {
+	if maps.Equal(n.offered, allocatable) && (n.offered == nil) == (allocatable == nil) {
 		return
 	}
-	n.Allocatable = allocatable
+	n.offered = allocatable
+	n.offer()
 	n.changed = slices.AppendSeq(n.changed, maps.Keys(n.waiting))
 	n.unblock()
 }
@@ -238,6 +246,9 @@ func (n *Node) expect(b *bound) {
 
 func (n *Node) occupy(b *bound, later bool) {
 	n.bound[b.UID] = b
+	if len(n.devices) > 0 && b.shape.wantsDevice() {
+		n.offer()
+	}
 	n.used.add(b.Pod, 1)
 	n.begin(b, later)
 	n.expect(b)
@@ -272,6 +283,9 @@ func (n *Node) Gone(uid types.UID) {
 		n.freeze(b, false)
 		n.used.add(b.Pod, -1)
 		delete(n.bound, uid)
+		if len(n.devices) > 0 && b.shape.wantsDevice() {
+			n.offer()
+		}
 		if g := n.groupOf(b.Pod); g != nil {
 			g.bound--
 			n.forgetGroup(g)

@@ -213,6 +213,9 @@ func (n *Node) share(p *Pod) {
 		p.shape = s
 	} else {
 		n.shapes[p.shape.key] = p.shape
+		if p.shape.wantsDevice() {
+			n.wanting++
+		}
 	}
 	if p.shape.crowded {
 		n.crowded++
@@ -233,5 +236,8 @@ func (n *Node) unshare(p *Pod) {
 	}
 	if p.shape.pods--; p.shape.pods == 0 {
 		delete(n.shapes, p.shape.key)
+		if p.shape.wantsDevice() {
+			n.wanting--
+		}
 	}
 }

@@ -248,7 +248,7 @@ func (n *Node) leaves(taken, needs *tally) bool {
 		return true
 	}
 	for name, amount := range needs.amounts {
-		if amount > n.Allocatable[name]-taken.amounts[name] {
+		if amount > n.free(taken, name) {
 			return false
 		}
 	}

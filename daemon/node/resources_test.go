@@ -48,7 +48,7 @@ func TestSumsOfRequests(t *testing.T) {
 		n := New(1<<14, nil)
 		enough := rapid.Bool().Draw(t, "bounded")
 		if enough {
-			n.Allocatable = Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 1 << 31}
+			n.Offer(Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 1 << 31})
 		}
 		var uids []types.UID
 		for i := range rapid.IntRange(1, 30).Draw(t, "pods") {

@@ -60,6 +60,8 @@ type Kept struct {
 type Shortage struct {
 	Resource                   corev1.ResourceName
 	Request, Free, Allocatable int64
+	// Used is how many of the devices others than pods use, which are not free for that reason.
+	Used int64
 	// Reserved is what is kept for nominated pods, and not free for that reason, and Kept what is for the one that has waited for too long.
 	Reserved, Kept int64
 }
@@ -193,11 +195,15 @@ func (n *Node) shortages(r *Room, w *waiter) {
 	if from := n.keptFrom(w); from != nil {
 		kept = from.needs.amounts
 	}
+	placeable := n.placeable([]*waiter{w})
 	for _, name := range slices.Sorted(maps.Keys(w.shape.ask)) {
-		free := n.Allocatable[name] - taken.amounts[name]
+		free := n.free(taken, name)
+		if !placeable {
+			free = min(free, n.unplaced(name))
+		}
 		if ask := w.shape.ask[name]; ask > free {
 			r.Short = append(r.Short, Shortage{
-				Resource: name, Request: ask, Free: max(free, 0), Allocatable: n.Allocatable[name],
+				Resource: name, Request: ask, Free: max(free, 0), Allocatable: n.offered[name], Used: n.offered[name] - n.Allocatable[name],
 				Reserved: taken.amounts[name] - n.used.all.amounts[name] - kept[name], Kept: kept[name],
 			})
 		}

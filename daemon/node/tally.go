@@ -192,7 +192,7 @@ func (n *Node) fits(taken *tally, s *shape) bool {
 		return true
 	}
 	for name, amount := range s.ask {
-		if amount > n.Allocatable[name]-taken.amounts[name] {
+		if amount > n.free(taken, name) {
 			return false
 		}
 	}
@@ -213,7 +213,7 @@ func (n *Node) capacity(taken *tally, s *shape) int {
 	}
 	if n.Allocatable != nil {
 		for name, amount := range s.ask {
-			most = min(most, int((n.Allocatable[name]-taken.amounts[name])/amount))
+			most = min(most, int(n.free(taken, name)/amount))
 		}
 	}
 	return most
@@ -231,7 +231,7 @@ func (n *Node) short(taken *tally, s *shape) (names []string, hopeless bool) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.ask)) {
 		amount := s.ask[name]
-		if amount > n.Allocatable[name]-taken.amounts[name] {
+		if amount > n.free(taken, name) {
 			names = append(names, "Insufficient "+string(name))
 			hopeless = hopeless || amount > n.Allocatable[name]
 		}

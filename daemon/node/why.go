@@ -66,6 +66,9 @@ func (n *Node) whyAlone(w *waiter) (why string) {
 		} else {
 			names, hopeless = n.short(taken, shape)
 		}
+		if len(names) == 0 && !n.placeable([]*waiter{w}) {
+			names = n.scattered(shape)
+		}
 		if len(names) > 0 {
 			return
 		}

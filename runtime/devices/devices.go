@@ -1,6 +1,6 @@
 // Package devices assigns pods the devices of this machine that the Container Device Interface describes: a file of it
 // names devices of a kind such as nvidia.com/gpu, and what a container needs for each. A kind is a resource that
-// containers ask for, and a device is assigned to one pod at a time.
+// containers ask for, and a device is assigned to one pod at a time, or, as a kind that is shared, to a few.
 //
 // It takes pods and produces edits of the OCI specs of their containers, and follows the files (Watch). What a pod was
 // assigned is recorded before it is used, in one file per pod below STATE/devices, until the pod has been torn down: so it
@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -36,7 +37,8 @@ import (
 // have been no room for this one.
 const freeTimeout = time.Minute
 
-// Assigned holds the devices of a pod by container and kind, under their full names: nvidia.com/gpu=0.
+// Assigned holds the devices of a pod by container and kind, under their full names: nvidia.com/gpu=0. Those of which it has a share
+// are also under the empty name, each as often as the pod has one of its shares.
 type Assigned map[string]map[corev1.ResourceName][]string
 
 // Devices assigns the devices of this machine. It is safe for concurrent use.
@@ -47,11 +49,16 @@ type Devices struct {
 	mu    sync.Mutex
 	cache *cdi.Cache                       // never refreshed: another one takes its place
 	kinds map[corev1.ResourceName][]string // the names of the devices
+	cards map[string]Card                  // those of NVIDIA, by the names of the devices
 	pods  map[string]Assigned              // by UID
 	freed chan struct{}                    // closed when there may be more free devices
+	// used are the devices that others than pods use; nil: nobody has looked yet.
+	used map[string]bool
+	// moved says that States may return something else than before.
+	moved atomic.Bool
 }
 
-// Options say where devices are described. All of it is required but for Missed.
+// Options say where devices are described. All of it is required but for Missed, Replicas and LookFirst.
 type Options struct {
 	// Dir is where it is recorded which devices pods have.
 	Dir string
@@ -60,6 +67,12 @@ type Options struct {
 	// Missed reports whether a resource that no file offers stands for devices all the same, since files offered them
 	// before: pods that request it wait. Nil: it never does.
 	Missed func(corev1.ResourceName) (bool, error)
+	// Replicas is how many pods may share a device of a kind.
+	Replicas map[corev1.ResourceName]int
+	// LookFirst says that no card is assigned before somebody has looked who else uses it (SetUsed).
+	LookFirst bool
+	// Moved is told that States may return something else than before. It must not block.
+	Moved  func()
 	Logger *slog.Logger
 }
 
@@ -111,15 +124,23 @@ func (d *Devices) refresh() (changed bool, err error) {
 		kind := corev1.ResourceName(vendor + "/" + class)
 		named[kind] = append(named[kind], cache.GetDevice(name))
 	}
-	kinds := map[corev1.ResourceName][]string{}
+	kinds, cards := map[corev1.ResourceName][]string{}, map[string]Card{}
 	for kind, all := range named {
 		kinds[kind] = distinct(all)
+		for _, device := range all {
+			if card, ok := cardOf(device); ok && slices.Contains(kinds[kind], device.GetQualifiedName()) {
+				cards[device.GetQualifiedName()] = card
+			}
+		}
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	changed = !maps.EqualFunc(d.kinds, kinds, slices.Equal)
-	d.cache, d.kinds = cache, kinds
+	d.cache, d.kinds, d.cards = cache, kinds, cards
 	d.wake()
+	d.mu.Unlock()
+	if changed {
+		d.move()
+	}
 	return changed, nil
 }
 
@@ -136,6 +157,9 @@ func (d *Devices) Capacity() corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for kind, all := range d.kinds {
 		out[kind] = *resource.NewQuantity(int64(len(all)), resource.DecimalSI)
+		if n := d.options.Replicas[kind]; n > 0 {
+			out[kind+sharedSuffix] = *resource.NewQuantity(int64(n*len(all)), resource.DecimalSI)
+		}
 	}
 	return out
 }
@@ -185,13 +209,16 @@ func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assig
 		return given, nil, nil
 	}
 	given := Assigned{}
-	for kind, n := range asks {
-		free := slices.DeleteFunc(slices.Clone(d.kinds[kind]), d.taken)
-		if len(free) < n {
-			return nil, d.freed, fmt.Errorf("%d devices of kind %s are free, and it asks for %d: %w",
-				len(free), kind, n, errdefs.ErrUnavailable)
+	held := d.holdings()
+	for _, kind := range slices.Sorted(maps.Keys(asks)) { // whole devices first: nvidia.com/gpu.shared is behind nvidia.com/gpu
+		chosen, err := d.choose(kind, asks[kind], held)
+		if err != nil {
+			return nil, d.freed, err
 		}
-		given.share(pod, kind, free[:n])
+		given.share(pod, kind, chosen)
+		if d.whole(kind) != kind {
+			given.note(kind, chosen)
+		}
 	}
 	content, err := json.Marshal(given)
 	if err != nil {
@@ -202,6 +229,7 @@ func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assig
 		return nil, nil, fmt.Errorf("record the devices of pod %s: %w", uid, err)
 	}
 	d.pods[uid] = given
+	d.moveShared(given)
 	return given, nil, nil
 }
 
@@ -215,6 +243,7 @@ func (d *Devices) TearDown(uid string) error {
 	if err := os.Remove(filepath.Join(d.options.Dir, uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("devices: %w", err)
 	}
+	d.moveShared(d.pods[uid])
 	delete(d.pods, uid)
 	d.wake()
 	return nil
@@ -240,6 +269,7 @@ func (d *Devices) Inject(spec *specs.Spec, kinds map[corev1.ResourceName][]strin
 		return nil
 	}
 	slices.Sort(names)
+	names = slices.Compact(names) // it may have two shares of one
 	d.mu.Lock()
 	cache := d.cache
 	d.mu.Unlock()
@@ -254,20 +284,6 @@ func (d *Devices) Inject(spec *specs.Spec, kinds map[corev1.ResourceName][]strin
 		}
 	}
 	return nil
-}
-
-// taken reports whether a pod has a device. The lock must be held.
-func (d *Devices) taken(name string) bool {
-	for _, given := range d.pods {
-		for _, kinds := range given {
-			for _, devices := range kinds {
-				if slices.Contains(devices, name) {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // distinct names each device once. Files may list one under several names, by number and by UUID, and name bundles of

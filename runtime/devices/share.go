@@ -19,7 +19,7 @@ func (d *Devices) asks(pod *corev1.Pod) (map[corev1.ResourceName]int, error) {
 		if quantity.Sign() <= 0 || !strings.Contains(string(name), "/") {
 			continue
 		}
-		_, offered := kinds[name]
+		_, offered := kinds[d.whole(name)]
 		if !offered && d.options.Missed != nil {
 			missed, err := d.options.Missed(name)
 			if err != nil {
@@ -64,6 +64,14 @@ func (a Assigned) share(pod *corev1.Pod, kind corev1.ResourceName, devices []str
 	for i := range pod.Spec.Containers {
 		take(&pod.Spec.Containers[i])
 	}
+}
+
+// note notes of which devices a pod has shares.
+func (a Assigned) note(kind corev1.ResourceName, devices []string) {
+	if a[""] == nil {
+		a[""] = map[corev1.ResourceName][]string{}
+	}
+	a[""][kind] = devices
 }
 
 func asked(c *corev1.Container, kind corev1.ResourceName) int {

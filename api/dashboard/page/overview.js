@@ -157,13 +157,28 @@ export function overview(main, signal, status) {
       if (seen.length > 130) seen.shift();
       if (Date.now() - asked > 60000) asked = Date.now(), past = await get(`api/v1/nodes/${encodeURIComponent(node.metadata.name)}/usage`, signal).catch(() => null);
       use.replaceChildren(chart('Processors', 'cpu', cpus * 1000, `${cpu.toFixed(1)} of ${cpus}`),
-        chart('Memory', 'memory', all, `${bytes(memory)} of ${bytes(all)}`));
+        chart('Memory', 'memory', all, `${bytes(memory)} of ${bytes(all)}`), ...await cards(node, signal));
     } catch { use.replaceChildren(); }
   }
   every(5000, measure, signal);
   every(10000, reasons, signal);
   every(15000, today, signal);
   every(5000, draw, signal);
+}
+
+// cards returns a line for each GPU: how busy it is, its memory, and who uses it. A machine without GPUs is not asked.
+async function cards(node, signal) {
+  if (!Object.keys(node.status.capacity).some(name => name.endsWith('/gpu'))) return [];
+  const {items = []} = await get('apis/gpus.jobd.dev/v1/gpus', signal).catch(() => ({}));
+  return items.map(g => {
+    const users = [...(g.pods ?? []).map(p => `${p.namespace}/${p.name}`), ...(g.others ? [`${g.others} other pods`] : []),
+      ...(g.processes ?? []).map(p => `pid ${p.pid} of ${p.user} (${p.program ?? ''})`)];
+    if (g.inUse && !g.processes) users.push('a program that is not jobd\'s');
+    const busy = g.utilization === undefined ? '' : `${g.utilization} % busy`;
+    const memory = g.memoryUsed === undefined ? '' : `${bytes(g.memoryUsed)} of ${bytes(g.memory ?? 0)}`;
+    const label = `GPU ${g.index}` + (g.instance === undefined ? '' : ` MIG ${g.instance}`);
+    return h('p', {}, [label, busy, memory, users.join(', ')].filter(Boolean).join(' · '));
+  });
 }
 
 // overdue reports whether no Job of a CronJob has succeeded within the time that an annotation gives.

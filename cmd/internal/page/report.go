@@ -21,6 +21,7 @@ import (
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/dashboard/assets"
+	"github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/why"
@@ -212,6 +213,15 @@ func accounting(r *Report) (lines [][2]string) {
 	add("processor time", (time.Duration(j.CPUSeconds*1000) * time.Millisecond).String())
 	if h := r.Picture.Histograms; h != nil && h.Memory != nil {
 		add("peak memory of one container", fmt.Sprintf("%.1f Mi", h.Memory.Most/(1<<20)))
+	}
+	if a := r.Accounting; a != nil && a.GPUSeconds > 0 {
+		add("GPU time", (time.Duration(a.GPUSeconds*1000) * time.Millisecond).String())
+		if a.GPUBusySeconds > 0 {
+			add("GPUs busy", fmt.Sprintf("%.0f %% of it", min(100, 100*a.GPUBusySeconds/a.GPUSeconds)))
+		}
+		if a.PeakGPUMemory > 0 {
+			add("peak GPU memory of one pod", gpus.Bytes(a.PeakGPUMemory))
+		}
 	}
 	return lines
 }

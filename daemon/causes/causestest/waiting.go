@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/forecast"
+	"github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
@@ -84,6 +85,11 @@ func waiting() map[string]ofPod {
 	}
 	named := corev1.LocalObjectReference{Name: "db"}
 	setUp := waitingPod("ContainerCreating", "")
+	inUse := func(used []gpus.GPU, looked bool) causes.World {
+		w := room(node.Room{Short: []node.Shortage{{Resource: "nvidia.com/gpu", Request: 1, Allocatable: 2, Used: 2}}})
+		w.InUse = func(corev1.ResourceName) ([]gpus.GPU, bool) { return used, looked }
+		return w
+	}
 	all := map[string]ofPod{
 		"cpu":    {newPod(), short("cpu", 2000, 0, 2000), "no room for 2 CPUs (0 free)", ""},
 		"memory": {newPod(), short("memory", 4<<30, 3<<29, 8<<30), "no room for 4Gi of memory (1.5Gi free)", ""},
@@ -94,9 +100,17 @@ func waiting() map[string]ofPod {
 				return w
 			}(), "no room for 30Gi of memory (3Gi free)", "history jobs/j -n n --waste",
 		},
-		"device":    {newPod(), short("nvidia.com/gpu", 2, 1, 2), "no room for 2 nvidia.com/gpu (1 free)", ""},
-		"too large": {newPod(), short("memory", 640<<30, 0, 24581692<<10), "never fits: it requests 640Gi of memory, and this machine has 23.4Gi", ""},
-		"no device": {newPod(), short("nvidia.com/gpu", 1, 0, 0), "no device nvidia.com/gpu is known on this machine", "nvidia-ctk cdi generate"},
+		"device": {newPod(), short("nvidia.com/gpu", 2, 1, 2), "no room for 2 nvidia.com/gpu (1 free)", ""},
+		"device in use": {newPod(), inUse([]gpus.GPU{{Index: 0, Processes: []gpus.Process{
+			{PID: 4711, User: "carol", Program: "python", MemoryUsed: new(int64(9 << 30))},
+		}}}, true), "GPU 0: pid 4711 of carol (python), 9 GB, not jobd's", "top --gpus"},
+		"device in use by whom one may not know": {
+			newPod(), inUse([]gpus.GPU{{Index: 1}}, true), "GPU 1: a program that is not jobd's", "top --gpus",
+		},
+		"device not looked at": {newPod(), inUse(nil, false), "it is being looked who uses the GPUs", ""},
+		"no shared device":     {newPod(), short("nvidia.com/gpu.shared", 1, 0, 0), "no device nvidia.com/gpu.shared is known on this machine", "replicas: 4"},
+		"too large":            {newPod(), short("memory", 640<<30, 0, 24581692<<10), "never fits: it requests 640Gi of memory, and this machine has 23.4Gi", ""},
+		"no device":            {newPod(), short("nvidia.com/gpu", 1, 0, 0), "no device nvidia.com/gpu is known on this machine", "nvidia-ctk cdi generate"},
 		"kept for it": {newPod(), room(node.Room{
 			Short: []node.Shortage{{Resource: "cpu", Request: 4000, Free: 1000, Allocatable: 4000}}, Kept: &node.Kept{First: "p", Own: true},
 		}), "no room for 4 CPUs (1 free)", ""},
@@ -292,7 +306,8 @@ var starts = map[string]Start{
 	"FailedMount again": Cannot, "FailedCreatePodSandBox again": Cannot, "CreateContainerError again": Cannot,
 	"ImagePullBackOff": Cannot, pod.ErrImageNeverPull: Cannot, pod.InvalidImageName: Cannot, pod.CreateContainerConfig: Cannot,
 
-	"too large": CannotIfItLasts, "no device": CannotIfItLasts, "other node": CannotIfItLasts, "local volume": CannotIfItLasts,
+	"too large": CannotIfItLasts, "no device": CannotIfItLasts, "no shared device": CannotIfItLasts,
+	"other node": CannotIfItLasts, "local volume": CannotIfItLasts,
 
 	// Somebody holds it back on purpose, and is to let it go.
 	"gate":     CannotAlone,
