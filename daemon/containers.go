@@ -191,10 +191,15 @@ func (d *daemon) openImages(r *containerd.Runtime) (*image.Images, disk.Alarm, e
 	if err != nil {
 		return nil, full, err
 	}
+	engines, err := c.Engines()
+	if err != nil {
+		return nil, full, err
+	}
 	images := image.New(r.Client(), image.Options{
 		Snapshotter:      r.Snapshotter(),
 		DockerConfigPath: c.RootLayout().DockerConfig(),
 		HostsDir:         c.RegistryHosts,
+		Engines:          engines,
 		Space:            disk.ImageSpace(c.Root, thresholds),
 		DiskFull:         full.Raise,
 		Logger:           c.Logger,

@@ -115,8 +115,9 @@ type daemon struct {
 	deliveries *receivers.Deliveries
 	shutdown   *shutdown
 	manifests  *manifests.Applier // nil: there is no directory of them
-	// diskPressure is nil unless the disk is watched.
-	diskPressure *disk.Pressure
+	// imageCollector and diskPressure are nil unless the disk is watched.
+	imageCollector *disk.ImageCollector
+	diskPressure   *disk.Pressure
 }
 
 // part is a part of the daemon that is stopped.

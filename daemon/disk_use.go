@@ -17,7 +17,7 @@ import (
 func newDiskMeter(c *config.Config, s *store.Store, k *containers) *diskuse.Meter {
 	o := diskuse.Options{Root: c.Root, Store: s, Bounds: boundsOf(c)}
 	if k.images != nil {
-		o.Images = k.images.List
+		o.Images = k.images.Usage
 	}
 	return diskuse.New(o)
 }

@@ -365,6 +365,7 @@ func (d *daemon) keepDiskFree(from sources, k *containers) error {
 		Thresholds: thresholds, Transition: c.EvictionPressureTransitionPeriod.Duration, Root: c.Root, Node: own,
 		Images: collector, Pods: k.usage, Report: from.inbox.Report, Logger: c.Logger,
 	})
+	d.imageCollector = collector
 	d.beside(collector.Run)
 	d.beside(pressure.Run)
 	d.diskPressure = pressure
@@ -403,7 +404,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		return err
 	}
 	if k.images != nil {
-		options.Images = k.images
+		options.Images = imageDoor{k.images, d.imageCollector}
 	}
 	if k.kept != nil {
 		options.ClaimFiles = sandbox.Claims{

@@ -181,7 +181,25 @@ type Image struct {
 	Size    int64
 	Created time.Time
 	Config  imagespec.ImageConfig
+	// Engine names the Docker or podman of this machine that it was taken from; empty if it was pulled or imported.
+	Engine string
 }
+
+// ImageUsage is what an image has on the disk, in bytes: of that, others have Shared too.
+type ImageUsage struct {
+	Names        []string
+	Size, Shared int64
+}
+
+// Pruned is what was removed of the images without a user, or would be.
+type Pruned struct {
+	Images []Image // with their names, digests and what they have on the disk
+	Freed  int64   // bytes that only they have
+	Kept   int     // images without a user that were kept because no registry could bring them back
+}
+
+// Credentials are what a registry is shown. An identity token stands for both of the others.
+type Credentials struct{ Username, Password, IdentityToken string }
 
 // ImagePresent are the words with which the error of a failed pull says that the image is on this machine all the same.
 const ImagePresent = "the image is on this machine"
@@ -191,6 +209,7 @@ const ImagePresent = "the image is on this machine"
 type Transfer struct {
 	Name        string
 	Import      bool
+	Engine      string // that it is taken from; empty for a registry
 	Bytes       int64
 	TotalBytes  int64
 	Layers      int

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +15,9 @@ import (
 
 // newImagesHandler serves images as described in package api/images. Without Images every request is refused.
 func newImagesHandler(i Images) http.Handler { return &imagesHandler{i} }
+
+// maxAuth bounds the credentials of a push. Tokens of clouds have some kilobytes.
+const maxAuth = 64 << 10
 
 type imagesHandler struct{ runtime Images }
 
@@ -37,7 +41,26 @@ func (h *imagesHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list, err := h.runtime.Import(r.Context(), r.Body, q.Get("name"))
 		answer(w, list, err)
 	case r.Method == http.MethodPost && q.Get("op") == "pull" && q.Get("ref") != "":
-		h.pull(w, r, q.Get("ref"))
+		h.stream(w, func(say func(string)) (runtime.Image, error) { return h.runtime.Pull(r.Context(), q.Get("ref"), say) })
+	case r.Method == http.MethodPost && q.Get("op") == "push" && q.Get("ref") != "" && q.Get("to") != "":
+		with, err := credentials(r)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		h.stream(w, func(say func(string)) (runtime.Image, error) {
+			return h.runtime.Push(r.Context(), q.Get("ref"), q.Get("to"), with, say)
+		})
+	case r.Method == http.MethodPost && q.Get("op") == "tag" && q.Get("ref") != "" && q.Get("to") != "":
+		image, err := h.runtime.Tag(r.Context(), q.Get("ref"), q.Get("to"))
+		answer(w, []runtime.Image{image}, err)
+	case r.Method == http.MethodPost && q.Get("op") == "prune":
+		pruned, err := h.runtime.Prune(r.Context(), q.Get("all") == "true", q.Get("dryRun") == "true")
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		tell(w, images.Pruned{Items: described(pruned.Images), Freed: pruned.Freed, Kept: pruned.Kept})
 	case r.Method == http.MethodDelete && q.Get("ref") != "":
 		if err := h.runtime.Remove(r.Context(), q.Get("ref")); err != nil {
 			refuse(w, err)
@@ -45,21 +68,22 @@ func (h *imagesHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		refuse(w, fmt.Errorf("want GET, GET ?op=transfers, POST ?op=import, POST ?op=pull&ref=REF or DELETE ?ref=REF: %w",
+		refuse(w, fmt.Errorf("want GET, GET ?op=transfers, POST ?op=import, POST ?op=pull&ref=REF, POST ?op=push&ref=REF&to=REF, POST ?op=tag&ref=REF&to=REF, "+
+			"POST ?op=prune or DELETE ?ref=REF: %w",
 			errdefs.ErrInvalidArgument))
 	}
 }
 
-// pull sends the headers of its response at once, so a failure is reported in the last line.
-func (h *imagesHandler) pull(w http.ResponseWriter, r *http.Request, ref string) {
+// stream sends the headers of its response at once, so a failure is reported in the last line.
+func (h *imagesHandler) stream(w http.ResponseWriter, do func(say func(line string)) (runtime.Image, error)) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
 	say := func(e images.Event) {
-		// A client that has gone ends the request's context, and that ends the pull.
+		// A client that has gone ends the request's context, and that ends the transfer.
 		_ = out.Encode(e)
 		_ = flush.Flush()
 	}
-	image, err := h.runtime.Pull(r.Context(), ref, func(line string) { say(images.Event{Progress: line}) })
+	image, err := do(func(line string) { say(images.Event{Progress: line}) })
 	if err != nil {
 		say(images.Event{Error: imageStatus(err)})
 		return
@@ -68,21 +92,42 @@ func (h *imagesHandler) pull(w http.ResponseWriter, r *http.Request, ref string)
 	say(images.Event{Image: &described})
 }
 
+// credentials returns those that a client wants the registry to be shown; nil if it has none.
+func credentials(r *http.Request) (*runtime.Credentials, error) {
+	header := r.Header.Get(images.AuthHeader)
+	if header == "" {
+		return nil, nil
+	}
+	var c images.Credentials
+	raw, err := base64.URLEncoding.DecodeString(header)
+	if err == nil && len(raw) <= maxAuth {
+		err = json.Unmarshal(raw, &c)
+	}
+	if err != nil || len(raw) > maxAuth {
+		return nil, fmt.Errorf("the header %s has no credentials as JSON in base64url: %w", images.AuthHeader, errdefs.ErrInvalidArgument)
+	}
+	return &runtime.Credentials{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken}, nil
+}
+
 func answer(w http.ResponseWriter, list []runtime.Image, err error) {
 	if err != nil {
 		refuse(w, err)
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(images.List{Items: described(list)})
+}
+
+func described(list []runtime.Image) []images.Image {
 	items := make([]images.Image, 0, len(list))
 	for _, i := range list {
 		items = append(items, describe(i))
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(images.List{Items: items})
+	return items
 }
 
 func describe(i runtime.Image) images.Image {
-	return images.Image{Name: i.Name, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
+	return images.Image{Name: i.Name, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created, Engine: i.Engine}
 }
 
 func refuse(w http.ResponseWriter, err error) {

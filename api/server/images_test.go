@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,6 +50,24 @@ func (f *fakeImages) List(context.Context) ([]runtime.Image, error) {
 func (f *fakeImages) Remove(_ context.Context, ref string) error {
 	f.removed = ref
 	return f.fail
+}
+
+func (f *fakeImages) Push(
+	_ context.Context, ref, to string, with *runtime.Credentials, progress func(string),
+) (runtime.Image, error) {
+	progress("Pushing " + ref)
+	if with != nil {
+		progress("as " + with.Username + ":" + with.Password + with.IdentityToken)
+	}
+	return runtime.Image{Name: to}, f.fail
+}
+
+func (f *fakeImages) Tag(_ context.Context, ref, to string) (runtime.Image, error) {
+	return runtime.Image{Name: to, Digest: "of " + ref}, f.fail
+}
+
+func (f *fakeImages) Prune(_ context.Context, all, dryRun bool) (runtime.Pruned, error) {
+	return runtime.Pruned{Images: []runtime.Image{{Name: fmt.Sprint(all, dryRun)}}, Freed: 5, Kept: 2}, f.fail
 }
 
 func (f *fakeImages) Transfers() []runtime.Transfer {
@@ -176,5 +195,29 @@ func TestImageErrorsAreStatuses(t *testing.T) {
 				t.Errorf("got %s: %s", resp.Status, body)
 			}
 		})
+	}
+}
+
+func TestImagesArePushedTaggedAndPruned(t *testing.T) {
+	for _, c := range []struct{ rule, query, auth, want string }{
+		{"a push", "?op=push&ref=a:1&to=b:1", "", `"Pushing a:1"`},
+		{"has the name of its end", "?op=push&ref=a:1&to=b:1", "", `"name":"b:1"`},
+		{"with credentials", "?op=push&ref=a:1&to=b:1", `{"username":"u","password":"p"}`, `"as u:p"`},
+		{"with a token", "?op=push&ref=a:1&to=b:1", `{"identitytoken":"t"}`, `"as :t"`},
+		{"with something else", "?op=push&ref=a:1&to=b:1", `x`, `no credentials as JSON`},
+		{"without an end", "?op=push&ref=a:1", "", `want GET`},
+		{"a tag", "?op=tag&ref=a:1&to=b:1", "", `"name":"b:1"`},
+		{"prune", "?op=prune", "", `"name":"false false"`},
+		{"prune all", "?op=prune&all=true&dryRun=true", "", `"freed":5`},
+	} {
+		r := httptest.NewRequest(http.MethodPost, images.Path+c.query, nil)
+		if c.auth != "" {
+			r.Header.Set(images.AuthHeader, base64.URLEncoding.EncodeToString([]byte(c.auth)))
+		}
+		w := httptest.NewRecorder()
+		newImagesHandler(&fakeImages{}).ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s: %s", c.rule, w.Body)
+		}
 	}
 }

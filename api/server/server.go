@@ -199,6 +199,11 @@ type Images interface {
 	Pull(ctx context.Context, ref string, progress func(string)) (runtime.Image, error)
 	List(ctx context.Context) ([]runtime.Image, error)
 	Remove(ctx context.Context, ref string) error
+	// Push sends an image to the registry of another name, perhaps with credentials of the client.
+	Push(ctx context.Context, ref, to string, with *runtime.Credentials, progress func(string)) (runtime.Image, error)
+	Tag(ctx context.Context, ref, to string) (runtime.Image, error)
+	// Prune removes images that nothing needs, or says which those are.
+	Prune(ctx context.Context, all, dryRun bool) (runtime.Pruned, error)
 	// Transfers returns how far the pulls and imports are that are under way.
 	Transfers() []runtime.Transfer
 }

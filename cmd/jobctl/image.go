@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/internal/engine"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -32,39 +34,49 @@ func newImageCommand(
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}
-	c := &imageClient{http: &http.Client{Transport: transport}, IOStreams: streams}
+	c := &imageClient{http: &http.Client{Transport: transport}, IOStreams: streams, environment: engine.Own}
 	cmd := &cobra.Command{
 		Use:   "image",
 		Short: "Manage the images that jobd starts containers from",
 		Example: `  # An image that docker has
-  docker save perl:5.34.0 | jobctl image import
+  jobctl image import docker://perl:5.34.0
 
   # What is here
   jobctl image list`,
 		Run: cmdutil.DefaultSubCommandRun(streams.ErrOut),
 	}
-	cmd.AddCommand(c.importCommand(), c.pullCommand(), c.listCommand(), c.removeCommand())
+	cmd.AddCommand(c.importCommand(), c.pullCommand(), c.pushCommand(), c.tagCommand(), c.listCommand(), c.removeCommand(), c.pruneCommand())
 	return cmd
 }
 
 func (c *imageClient) importCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use:                   "import [FILE|-] [--name REF]",
+		Use:                   "import [docker://IMAGE|podman://IMAGE|FILE|-] [--name REF]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Import an archive of images",
-		Long:                  "Import an archive of images: the output of docker save or podman save, or an OCI layout, compressed (gzip, zstd, bzip2, xz) or not. Without a file it is read from the standard input.",
+		Short:                 "Import an image that docker or podman has, or an archive of images",
+		Long: `Import an image that your docker or podman has here, or an archive of images: the output of docker save or podman save, or an OCI layout, compressed (gzip, zstd, bzip2, xz) or not. Without a file it is read from the standard input.
+
+Docker and podman are those that your own docker and podman commands use ($DOCKER_HOST, docker contexts, $CONTAINER_HOST, rootless ones). Where none listens on a unix socket, the command itself is run.`,
 		Example: `  # An image that docker has
-  docker save perl:5.34.0 | jobctl image import
+  jobctl image import docker://perl:5.34.0
+
+  # An image that podman has built
+  jobctl image import podman://trainer:1
 
   # A file, under a name of its own
   jobctl image import perl.tar --name registry.example.com/perl:5.34.0`,
 		Args: cobra.MaximumNArgs(1),
 		Run: func(cmd *cobra.Command, args []string) {
-			cmdutil.CheckErr(c.importArchive(contextOf(cmd), append(args, "-")[0], name))
+			source := append(args, "-")[0]
+			if engine, image, ok := fromEngine(source); ok {
+				cmdutil.CheckErr(c.importFrom(contextOf(cmd), engine, image, name))
+				return
+			}
+			cmdutil.CheckErr(c.importArchive(contextOf(cmd), source, name))
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "Name for the image in the archive, whatever the archive says")
+	cmd.Flags().StringVar(&name, "name", "", "Name for the image, whatever the archive, docker or podman says")
 	return cmd
 }
 
@@ -119,6 +131,7 @@ func (c *imageClient) removeCommand() *cobra.Command {
 type imageClient struct {
 	http *http.Client
 	genericiooptions.IOStreams
+	environment func() engine.Environment // by which docker and podman are found
 }
 
 func (c *imageClient) importArchive(ctx context.Context, file, name string) error {
@@ -139,33 +152,44 @@ func (c *imageClient) importArchive(ctx context.Context, file, name string) erro
 	if err := c.do(ctx, http.MethodPost, url.Values{"op": {"import"}, "name": {name}}, archive, &list); err != nil {
 		return err
 	}
-	for _, i := range list.Items {
-		fmt.Fprintf(c.Out, "imported %s (%s)\n", i.Name, size(i.Size))
-	}
+	c.sayImported(list)
 	return nil
 }
 
 func (c *imageClient) pull(ctx context.Context, ref string) error {
-	resp, err := c.ask(ctx, http.MethodPost, url.Values{"op": {"pull"}, "ref": {ref}}, nil)
+	image, err := c.stream(ctx, "pull of "+ref, url.Values{"op": {"pull"}, "ref": {ref}}, nil)
 	if err != nil {
 		return err
+	}
+	fmt.Fprintf(c.Out, "pulled %s (%s, %s)\n", image.Name, size(image.Size), image.Digest)
+	return nil
+}
+
+// stream asks for a pull or a push, shows its progress on a terminal, and returns its outcome.
+func (c *imageClient) stream(ctx context.Context, what string, query url.Values, with *images.Credentials) (*images.Image, error) {
+	more, err := header(with)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.ask(ctx, http.MethodPost, query, nil, more)
+	if err != nil {
+		return nil, err
 	}
 	defer resp.Body.Close()
 	terminal := (term.TTY{Out: c.ErrOut}).IsTerminalOut()
 	for lines := json.NewDecoder(resp.Body); ; {
 		var e images.Event
 		if err := lines.Decode(&e); err != nil {
-			return fmt.Errorf("the daemon broke off the pull of %s: %w", ref, err)
+			return nil, fmt.Errorf("the daemon broke off the %s: %w", what, err)
 		}
 		if terminal {
 			fmt.Fprintf(c.ErrOut, "\r\x1b[K%s", printable.Line(e.Progress))
 		}
 		switch {
 		case e.Error != nil:
-			return errors.New(e.Error.Message)
+			return nil, errors.New(e.Error.Message)
 		case e.Image != nil:
-			fmt.Fprintf(c.Out, "pulled %s (%s, %s)\n", e.Image.Name, size(e.Image.Size), e.Image.Digest)
-			return nil
+			return e.Image, nil
 		}
 	}
 }
@@ -213,7 +237,7 @@ func (c *imageClient) remove(ctx context.Context, refs []string) error {
 
 // do sends a request and decodes the answer into a value, unless that is nil.
 func (c *imageClient) do(ctx context.Context, method string, query url.Values, body io.Reader, into any) error {
-	resp, err := c.ask(ctx, method, query, body)
+	resp, err := c.ask(ctx, method, query, body, nil)
 	if err != nil {
 		return err
 	}
@@ -227,14 +251,15 @@ func (c *imageClient) do(ctx context.Context, method string, query url.Values, b
 	return nil
 }
 
-// ask sends a request. If the answer is an error, it returns that.
+// ask sends a request, perhaps with headers. If the answer is an error, it returns that.
 func (c *imageClient) ask(
-	ctx context.Context, method string, query url.Values, body io.Reader,
+	ctx context.Context, method string, query url.Values, body io.Reader, headers http.Header,
 ) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, host+images.Path+"?"+query.Encode(), body)
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(r.Header, headers)
 	resp, err := c.http.Do(r)
 	if err != nil {
 		return nil, err

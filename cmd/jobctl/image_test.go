@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/internal/engine"
 )
 
 // imagesOf runs a server that answers as the function says, in place of a daemon.
@@ -27,7 +30,7 @@ func imagesOf(t *testing.T, in string, answer http.HandlerFunc) (c *imageClient,
 	t.Cleanup(s.Close)
 	streams, stdin, out, _ := genericiooptions.NewTestIOStreams()
 	stdin.WriteString(in)
-	return &imageClient{IOStreams: streams, http: &http.Client{Transport: &http.Transport{
+	return &imageClient{IOStreams: streams, environment: engine.Own, http: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
 		},
@@ -130,5 +133,79 @@ func TestImageRemoveGoesOnAfterAnError(t *testing.T) {
 	err := client.remove(t.Context(), []string{"gone", "here"})
 	if err == nil || err.Error() != "image gone: not found" || out.String() != "removed here\n" {
 		t.Errorf("printed %q, %v", out, err)
+	}
+}
+
+// The names by which pods find an image are those that the engine shows.
+func TestNamesOfImagesOfAnEngine(t *testing.T) {
+	id := strings.Repeat("a", 64)
+	for _, c := range []struct{ rule, engine, image, tags, want string }{
+		{"the short name", engine.Docker, "x", "x:latest", "docker.io/library/x:latest"},
+		{"with a tag", engine.Docker, "x:1", "x:1 y:1", "docker.io/library/x:1"},
+		{"the full name", engine.Docker, "docker.io/library/x:1", "x:1", "docker.io/library/x:1"},
+		{"of a registry", engine.Docker, "r.io/x:1", "r.io/x:1", "r.io/x:1"},
+		{"an ID", engine.Docker, id, "y:1 x:1", "docker.io/library/x:1 docker.io/library/y:1"},
+		{"an abbreviated ID", engine.Docker, "aaaa", "x:1", "docker.io/library/x:1"},
+		{"an ID without a name", engine.Docker, id, "", "error"},
+		{"a digest", engine.Docker, "x@sha256:" + id, "x:1", "docker.io/library/x:1"},
+		{"what podman has built", engine.Podman, "x:1", "localhost/x:1", "docker.io/library/x:1 localhost/x:1"},
+		{"by its name there", engine.Podman, "localhost/x:1", "localhost/x:1", "localhost/x:1"},
+		{"what podman has pulled", engine.Podman, "x:1", "docker.io/library/x:1", "docker.io/library/x:1"},
+	} {
+		names, err := namesOf(c.engine, c.image, strings.Fields(c.tags))
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.rule, got, c.want)
+		}
+	}
+}
+
+// A push shows the registry the credentials of whoever runs jobctl.
+func TestImagePush(t *testing.T) {
+	dir := t.TempDir()
+	auth := base64.StdEncoding.EncodeToString([]byte("alice:secret"))
+	config := fmt.Appendf(nil, `{"auths": {"r.io": {"auth": %q}, "https://index.docker.io/v1/": {"auth": %[1]q}}}`, auth)
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ to, with string }{
+		{"r.io/x:1", `{"username":"alice","password":"secret"}`}, {"x:1", `{"username":"alice","password":"secret"}`}, {"other.io/x:1", ""},
+	} {
+		client, out := imagesOf(t, "", func(w http.ResponseWriter, r *http.Request) {
+			with, _ := base64.URLEncoding.DecodeString(r.Header.Get(images.AuthHeader))
+			if q := r.URL.Query(); q.Get("op") != "push" || q.Get("ref") != "a:1" || q.Get("to") != c.to || string(with) != c.with {
+				t.Errorf("%s: %s with %q, want %q", c.to, r.URL.RawQuery, with, c.with)
+			}
+			encode(w, images.Event{Image: &images.Image{Name: c.to, Size: 10, Digest: "sha256:1"}})
+		})
+		client.environment = func() engine.Environment {
+			return engine.Environment{Getenv: func(string) string { return "" }, Home: filepath.Join(dir, "none")}
+		}
+		if c.with != "" {
+			client.environment = func() engine.Environment {
+				return engine.Environment{Getenv: func(k string) string { return map[string]string{"DOCKER_CONFIG": dir}[k] }}
+			}
+		}
+		if err := client.push(t.Context(), "a:1", c.to); err != nil || out.String() != "pushed "+c.to+" (10B, sha256:1)\n" {
+			t.Errorf("%s: %v, %q", c.to, err, out)
+		}
+	}
+}
+
+func TestImagePrune(t *testing.T) {
+	var query string
+	client, out := imagesOf(t, "", func(w http.ResponseWriter, r *http.Request) {
+		query = r.Method + " " + r.URL.RawQuery
+		encode(w, images.Pruned{Items: []images.Image{{Name: "a:1", Size: 10}}, Freed: 5, Kept: 2})
+	})
+	if err := client.prune(t.Context(), true, true); err != nil {
+		t.Fatal(err)
+	}
+	want := "would remove   a:1   10B\nwould free 5B\nkept 2 that nothing needs, but no registry could bring back (--all removes them too)\n"
+	if query != "POST all=true&dryRun=true&op=prune" || out.String() != want {
+		t.Errorf("%s:\n%s", query, out)
 	}
 }

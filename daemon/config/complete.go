@@ -16,6 +16,7 @@ import (
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/internal/engine"
 	"github.com/jobd/jobd/internal/quantity"
 	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/runtime/network"
@@ -195,6 +196,9 @@ func (c *Config) checkStorage() error {
 	if err == nil {
 		_, err = c.ImageGC()
 	}
+	if err == nil {
+		_, err = c.Engines()
+	}
 	return err
 }
 
@@ -273,6 +277,15 @@ func (c *Config) PodSecurityPolicy() (*podsecurity.Policy, error) {
 		return nil, fmt.Errorf("pod-security.%w", err)
 	}
 	return policy, nil
+}
+
+// Engines returns what LocalImages names.
+func (c *Config) Engines() ([]engine.Engine, error) {
+	all, err := engine.Parse(c.LocalImages)
+	if err != nil {
+		return nil, fmt.Errorf("local-images: %w", err)
+	}
+	return all, nil
 }
 
 // Sysctls returns the sysctls that pods may set: the safe ones and AllowedUnsafeSysctls.

@@ -88,6 +88,7 @@ type Config struct {
 	HistorySize          string          `json:"history-size,omitempty"` // either at 0 keeps none
 
 	RegistryHosts           string          `json:"registry-hosts,omitempty"` // contains REGISTRY/hosts.toml
+	LocalImages             []string        `json:"local-images,omitempty"`   // docker, podman, or one of them with =SOCKET
 	ImageGCHighThreshold    int             `json:"image-gc-high-threshold,omitempty"`
 	ImageGCLowThreshold     int             `json:"image-gc-low-threshold,omitempty"`
 	MinimumImageTTLDuration metav1.Duration `json:"minimum-image-ttl-duration,omitempty"`

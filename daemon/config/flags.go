@@ -106,6 +106,9 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"how much of the database the history of Jobs may take; the oldest goes first")
 	flags.StringVar(&c.RegistryHosts, "registry-hosts", "",
 		"directory of mirrors and certificates of registries, as containerd's /etc/containerd/certs.d (ROOT/hosts)")
+	flags.StringSliceVar(&c.LocalImages, "local-images", []string{},
+		"where to look for an image before a registry is asked: docker, podman, or both, each perhaps as NAME=SOCKET; "+
+			"whoever creates pods can then use every image there (only the registry)")
 	// A kubelet's 85 and 80 assume a disk of its own; this disk also holds the user's files.
 	flags.IntVar(&c.ImageGCHighThreshold, "image-gc-high-threshold", 95,
 		"how full the root's disk may get, in percent, before images that no pod uses are removed; 100 means never")

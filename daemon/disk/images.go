@@ -10,9 +10,9 @@ import (
 	"time"
 
 	units "github.com/docker/go-units"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime"
@@ -176,24 +176,65 @@ func (c *ImageCollector) users(context.Context) (map[string]bool, error) {
 			if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 				return true
 			}
-			use := func(ref string) {
-				if name, err := image.Normalize(ref); err == nil {
-					used[name] = true
-				}
-			}
-			for c := range podspec.Containers(&p.Spec) {
-				use(c.Image)
-			}
-			for _, v := range p.Spec.Volumes {
-				if v.Image != nil {
-					use(v.Image.Reference)
-				}
-			}
+			addImages(used, &p.Spec)
 			return true
 		})
 		return failed
 	})
 	return used, err
+}
+
+// Prune removes images that no pod uses and nothing waits to use, or only says which those are (image.Images.Prune).
+func (c *ImageCollector) Prune(ctx context.Context, all, dryRun bool) (runtime.Pruned, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	done, err := c.Images.Prune(ctx, c.wanted, all, dryRun)
+	if dryRun || err != nil {
+		return done, err
+	}
+	if err := c.show(ctx); err != nil && ctx.Err() == nil {
+		c.Logger.Warn("cannot show images in the status of the node", "error", err)
+	}
+	return done, nil
+}
+
+// wanted returns the images of pods that have not ended, and those that Jobs which have not finished and CronJobs have in their templates.
+func (c *ImageCollector) wanted(ctx context.Context) (map[string]bool, error) {
+	used, err := c.users(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	err = c.Store.View(func(s *store.Snapshot) error {
+		s.Range(objects.Jobs+"/", "", func(o store.Object) bool {
+			j := &batchv1.Job{}
+			if failed = scheme.DecodePart(o.Value, objects.JobImages, j); failed == nil && !objects.Finished(j) {
+				addImages(used, &j.Spec.Template.Spec)
+			}
+			return failed == nil
+		})
+		if failed != nil {
+			return failed
+		}
+		s.Range(objects.CronJobs+"/", "", func(o store.Object) bool {
+			cj := &batchv1.CronJob{}
+			if failed = scheme.DecodePart(o.Value, objects.CronJobImages, cj); failed == nil {
+				addImages(used, &cj.Spec.JobTemplate.Spec.Template.Spec)
+			}
+			return failed == nil
+		})
+		return failed
+	})
+	return used, err
+}
+
+// addImages adds the images that a pod names.
+func addImages(used map[string]bool, spec *corev1.PodSpec) {
+	for ref := range objects.Images(spec) {
+		if name, err := image.Normalize(ref); err == nil {
+			used[name] = true
+		}
+	}
 }
 
 // show updates the images in the Node's status (NodeStatus.Images).

@@ -19,10 +19,9 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	wire "github.com/jobd/jobd/api/diskuse"
-	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/internal/layout"
@@ -38,8 +37,8 @@ const freshFor = 10 * time.Second
 type Options struct {
 	Root  string
 	Store *store.Store
-	// Images lists those that are here; nil: there are none.
-	Images func(context.Context) ([]runtime.Image, error)
+	// Images says what each has; nil: there are none.
+	Images func(context.Context) ([]runtime.ImageUsage, error)
 	Bounds Bounds
 }
 
@@ -72,25 +71,26 @@ func (m *Meter) Measure(ctx context.Context) (*wire.Report, error) {
 	}
 	r := &wire.Report{At: time.Now(), Root: m.Root, Size: int64(fs.Blocks) * fs.Bsize, Free: int64(fs.Bavail) * fs.Bsize}
 	root := layout.Root(m.Root)
-	pods, err := m.ofPods(ctx)
+	k, err := m.look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, measure := range []func(context.Context, layout.Root, map[string]pod) ([]wire.Use, error){
+	for _, measure := range []func(context.Context, layout.Root, *known) ([]wire.Use, error){
 		m.images, m.logs, m.pods, m.claims, m.database,
 	} {
-		uses, err := measure(ctx, root, pods)
+		uses, err := measure(ctx, root, k)
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
 		r.Uses = append(r.Uses, uses...)
 	}
+	r.Jobs, r.JobCount = k.byJob()
 	m.last = r
 	return r, nil
 }
 
 // images are the content and the snapshots of images, with what containers have written to their own file systems.
-func (m *Meter) images(ctx context.Context, root layout.Root, _ map[string]pod) ([]wire.Use, error) {
+func (m *Meter) images(ctx context.Context, root layout.Root, k *known) ([]wire.Use, error) {
 	used, err := untrusted.UsageContext(ctx, root.Containerd())
 	use := wire.Use{Kind: "images", Bound: m.Bounds.Images, Bytes: used.Bytes}
 	if err != nil || m.Images == nil {
@@ -100,12 +100,24 @@ func (m *Meter) images(ctx context.Context, root layout.Root, _ map[string]pod) 
 	if err != nil {
 		return nil, err
 	}
-	of := tally{}
+	all := make([]wire.Owner, 0, len(list))
 	for _, i := range list {
-		of[i.Name] += i.Size
+		o := wire.Owner{Name: strings.Join(i.Names, ", "), Bytes: i.Size, Shared: i.Shared}
+		users := sets.New[string]()
+		for _, name := range i.Names {
+			users = users.Union(k.images[name])
+		}
+		o.UsedBy, o.UserCount = named(users)
+		all = append(all, o)
 	}
-	use.Owners, use.Count = of.owners()
+	use.Owners, use.Count = most(all)
 	return []wire.Use{use}, nil
+}
+
+// named returns the users that are named of all, and how many there are.
+func named(users sets.Set[string]) ([]string, int) {
+	list := sets.List(users)
+	return list[:min(len(list), wire.MaxUsers)], len(list)
 }
 
 // tally is what each owner has.
@@ -117,15 +129,21 @@ func (t tally) owners() ([]wire.Owner, int) {
 	for name, n := range t {
 		all = append(all, wire.Owner{Name: name, Bytes: n})
 	}
+	return most(all)
+}
+
+// most returns those that have most, and how many there are.
+func most(all []wire.Owner) ([]wire.Owner, int) {
 	slices.SortFunc(all, func(a, b wire.Owner) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name)) })
 	return all[:min(len(all), wire.MaxOwners)], len(all)
 }
 
-// use returns all that there is of a kind.
-func (t tally) use(kind, bound string) wire.Use {
+// use returns all that there is of a kind, and notes what of that Jobs have.
+func (t tally) use(k *known, kind, bound string) wire.Use {
 	use := wire.Use{Kind: kind, Bound: bound}
-	for _, n := range t {
+	for name, n := range t {
 		use.Bytes += n
+		k.note(kind, name, n)
 	}
 	use.Owners, use.Count = t.owners()
 	return use
@@ -150,34 +168,6 @@ func entries(ctx context.Context, dir string, do func(name, path string, bytes i
 	return err
 }
 
-// podPart is what is read of pods, of which there may be very many.
-var podPart = scheme.FieldsOf[corev1.Pod]("metadata.name", "metadata.namespace", "metadata.ownerReferences", "status.phase")
-
-// pod is what there is to know of one.
-type pod struct {
-	owner string
-	ended bool
-}
-
-// ofPods returns the pods that there are, by their UIDs.
-func (m *Meter) ofPods(ctx context.Context) (all map[string]pod, err error) {
-	all = map[string]pod{}
-	err = m.Store.View(func(s *store.Snapshot) error {
-		s.Range(objects.Pods+"/", "", func(o store.Object) bool {
-			p := &corev1.Pod{}
-			if err = ctx.Err(); err != nil {
-				return false
-			}
-			if err = scheme.DecodePart(o.Value, podPart, p); err == nil {
-				all[o.UID] = pod{ownerOf(p), podspec.Ended(p)}
-			}
-			return err == nil
-		})
-		return err
-	})
-	return all, err
-}
-
 // ownerOf names the Job of a pod, or the pod.
 func ownerOf(p *corev1.Pod) string {
 	if objects.ControllingJob(p) != "" {
@@ -191,18 +181,18 @@ func ownerOf(p *corev1.Pod) string {
 }
 
 // logs are those of pods that there are, and those that are kept of pods that are gone.
-func (m *Meter) logs(ctx context.Context, root layout.Root, pods map[string]pod) ([]wire.Use, error) {
+func (m *Meter) logs(ctx context.Context, root layout.Root, k *known) ([]wire.Use, error) {
 	here, kept := tally{}, tally{}
 	err := entries(ctx, root.Logs(), func(name, path string, used int64) error {
 		_, uid, _ := cutLast(name, "_")
-		if p, ok := pods[uid]; ok {
+		if p, ok := k.pods[uid]; ok {
 			here[p.owner] += used
 			return nil
 		}
 		kept[keptFor(path, name)] += used
 		return nil
 	})
-	return []wire.Use{here.use("logs", m.Bounds.Logs), kept.use("kept logs", m.Bounds.KeptLogs)}, err
+	return []wire.Use{here.use(k, "logs", m.Bounds.Logs), kept.use(k, "kept logs", m.Bounds.KeptLogs)}, err
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {
@@ -223,10 +213,10 @@ func keptFor(path, name string) string {
 }
 
 // pods are the volumes of pods that run, and what is kept of pods that have ended.
-func (m *Meter) pods(ctx context.Context, root layout.Root, pods map[string]pod) ([]wire.Use, error) {
+func (m *Meter) pods(ctx context.Context, root layout.Root, k *known) ([]wire.Use, error) {
 	running, kept := tally{}, tally{}
 	err := entries(ctx, root.Pods(), func(uid, _ string, used int64) error {
-		switch p, ok := pods[uid]; {
+		switch p, ok := k.pods[uid]; {
 		case !ok:
 			running["pods that are being removed"] += used
 		case p.ended:
@@ -236,11 +226,11 @@ func (m *Meter) pods(ctx context.Context, root layout.Root, pods map[string]pod)
 		}
 		return nil
 	})
-	return []wire.Use{running.use("volumes of pods", m.Bounds.Pods), kept.use("kept files", m.Bounds.KeptFiles)}, err
+	return []wire.Use{running.use(k, "volumes of pods", m.Bounds.Pods), kept.use(k, "kept files", m.Bounds.KeptFiles)}, err
 }
 
 // claims are the volumes that outlive pods.
-func (m *Meter) claims(ctx context.Context, root layout.Root, _ map[string]pod) ([]wire.Use, error) {
+func (m *Meter) claims(ctx context.Context, root layout.Root, k *known) ([]wire.Use, error) {
 	of := tally{}
 	err := entries(ctx, root.Volumes(), func(name, _ string, used int64) error {
 		owner := "persistentvolumes/" + name
@@ -257,11 +247,15 @@ func (m *Meter) claims(ctx context.Context, root layout.Root, _ map[string]pod) 
 		of[owner] += used
 		return nil
 	})
-	return []wire.Use{of.use("claims", m.Bounds.Claims)}, err
+	use := of.use(k, "claims", m.Bounds.Claims)
+	for i, o := range use.Owners {
+		use.Owners[i].UsedBy, use.Owners[i].UserCount = named(k.claims[o.Name])
+	}
+	return []wire.Use{use}, err
 }
 
 // database is the file of the database, and what of it is the history.
-func (m *Meter) database(_ context.Context, root layout.Root, _ map[string]pod) ([]wire.Use, error) {
+func (m *Meter) database(_ context.Context, root layout.Root, _ *known) ([]wire.Use, error) {
 	var all int64
 	files, err := filepath.Glob(root.Database() + "*")
 	if err != nil {

@@ -3,6 +3,7 @@ package diskuse
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,8 +45,18 @@ func TestMeasure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	using := func(image string) corev1.PodSpec {
+		return corev1.PodSpec{
+			Containers: []corev1.Container{{Image: image}},
+			Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}},
+		}
+	}
 	pod := func(name, uid, job string, phase corev1.PodPhase) {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(uid)}, Status: corev1.PodStatus{Phase: phase}}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(uid)}, Spec: using("small:1"), Status: corev1.PodStatus{Phase: phase},
+		}
 		if job != "" {
 			p.OwnerReferences = []metav1.OwnerReference{{
 				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job, UID: types.UID(job + "-uid"), Controller: ptr.To(true),
@@ -65,6 +76,19 @@ func TestMeasure(t *testing.T) {
 	}
 	pod("a", "ua", "train", corev1.PodRunning)
 	pod("b", "ub", "", corev1.PodSucceeded)
+	put(objects.Jobs, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "waits"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: using("other:1")}},
+	})
+	put(objects.Jobs, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "done"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: using("large:1")}},
+		Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}},
+	})
+	put(objects.CronJobs, &batchv1.CronJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "nightly"},
+		Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
+			Template: corev1.PodTemplateSpec{Spec: using("large:1")},
+		}}},
+	})
 	put(objects.Volumes, &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "n", Name: "data"}},
 	})
@@ -79,8 +103,11 @@ func TestMeasure(t *testing.T) {
 	file(600<<10, "containerd", "content", "x")
 	m := New(Options{
 		Root: root, Store: s, Bounds: Bounds{Claims: "their size"},
-		Images: func(context.Context) ([]runtime.Image, error) {
-			return []runtime.Image{{Name: "small", Size: 1}, {Name: "large", Size: 2}}, nil
+		Images: func(context.Context) ([]runtime.ImageUsage, error) {
+			return []runtime.ImageUsage{
+				{Names: []string{"docker.io/library/small:1"}, Size: 2, Shared: 1},
+				{Names: []string{"docker.io/library/large:1", "docker.io/library/other:1"}, Size: 3, Shared: 1},
+			}, nil
 		},
 	})
 	r, err := m.Measure(t.Context())
@@ -97,7 +124,7 @@ func TestMeasure(t *testing.T) {
 	for kind, want := range map[string]wire.Owner{
 		"logs": {Name: "jobs/n/train", Bytes: 100 << 10}, "kept logs": {Name: "jobs/n/old", Bytes: 200 << 10},
 		"volumes of pods": {Name: "jobs/n/train", Bytes: 300 << 10}, "kept files": {Name: "pods/n/b", Bytes: 400 << 10},
-		"claims": {Name: "persistentvolumeclaims/n/data", Bytes: 500 << 10}, "images": {Name: "large", Bytes: 2},
+		"claims": {Name: "persistentvolumeclaims/n/data", Bytes: 500 << 10}, "images": {Name: "docker.io/library/large:1, docker.io/library/other:1", Bytes: 3},
 	} {
 		use := got[kind]
 		if len(use.Owners) == 0 || use.Owners[0].Name != want.Name || use.Owners[0].Bytes < want.Bytes || use.Count != len(use.Owners) {
@@ -110,6 +137,21 @@ func TestMeasure(t *testing.T) {
 	}
 	if got["images"].Bytes < 600<<10 || got["database"].Bytes == 0 || got["claims"].Bound != "their size" || r.Free == 0 || r.Size < r.Free {
 		t.Errorf("%+v", r)
+	}
+	for what, is := range map[string]struct{ got, want any }{
+		"who uses small":    {got["images"].Owners[1].UsedBy, []string{"jobs/n/train"}},
+		"who uses large":    {got["images"].Owners[0].UsedBy, []string{"cronjobs/n/nightly", "jobs/n/waits"}},
+		"what small shares": {got["images"].Owners[1].Shared, 1},
+		"who has a claim":   {got["claims"].Owners[0].UsedBy, []string{"jobs/n/train"}},
+		"how many Jobs":     {r.JobCount, 2},
+		"of which one is":   {r.Jobs[0].Name, "n/train"},
+	} {
+		if fmt.Sprint(is.got) != fmt.Sprint(is.want) {
+			t.Errorf("%s: %v, want %v", what, is.got, is.want)
+		}
+	}
+	if j := r.Jobs[0]; j.Bytes < 400<<10 || j.Kinds["logs"] < 100<<10 || j.Kinds["volumes of pods"] < 300<<10 || len(j.Kinds) != 2 {
+		t.Errorf("%+v", j)
 	}
 	if again, err := m.Measure(t.Context()); err != nil || again != r {
 		t.Errorf("it was measured again at once: %v", err)
@@ -129,7 +171,7 @@ func TestMeasureForNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		measuring, leave := context.WithCancel(t.Context())
-		m := New(Options{Root: root, Store: s, Images: func(context.Context) ([]runtime.Image, error) {
+		m := New(Options{Root: root, Store: s, Images: func(context.Context) ([]runtime.ImageUsage, error) {
 			<-measuring.Done() // the client leaves meanwhile
 			return nil, nil
 		}})

@@ -25,6 +25,10 @@ var (
 	// PodImages says which images a pod uses.
 	PodImages = scheme.FieldsOf[corev1.Pod]("spec.containers", "spec.initContainers", "spec.ephemeralContainers",
 		"spec.volumes", "status.phase")
+	// JobImages says which images the pods of a Job will use, and whether there will be any.
+	JobImages = scheme.FieldsOf[batchv1.Job]("metadata.name", "metadata.namespace", "spec.template", "status.conditions")
+	// CronJobImages says which images the pods of a CronJob will use.
+	CronJobImages = scheme.FieldsOf[batchv1.CronJob]("metadata.name", "metadata.namespace", "spec.jobTemplate")
 	// PodVolumes says which claims a pod uses, and whether it runs here.
 	PodVolumes = scheme.FieldsOf[corev1.Pod]("metadata.name", "metadata.namespace", "metadata.uid", "spec.volumes",
 		"spec.nodeName")

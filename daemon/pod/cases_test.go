@@ -164,6 +164,13 @@ var sentences = []struct {
 		}
 		return []Observation{{What: Pulled, Container: c, Took: took, Image: runtime.Image{Size: 77}}}
 	}},
+	{form(`(\S+) has taken its image from (\S+) in (\S+)`), func(p *play, c string, w []string) []Observation {
+		took, err := time.ParseDuration(w[1])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return []Observation{{What: Pulled, Container: c, Took: took, Image: runtime.Image{Size: 77, Engine: w[0]}}}
+	}},
 	{form(`(\S+) cannot be launched: (\w+): (.*)`), func(p *play, c string, w []string) []Observation {
 		name, attempt := p.attempt(c)
 		o := p.failed(name, attempt, w[0], w[1])

@@ -23,6 +23,10 @@ func (f *folder) pull(c container, o Observation) {
 			})
 		}
 		normal("Pulling", fmt.Sprintf("Pulling image %q", image))
+	case o.Took > 0 && o.Image.Engine != "":
+		took := o.Took.Round(time.Millisecond)
+		normal("Pulled", fmt.Sprintf("Image %q taken from %s in %s (%s including waiting). Image size: %d bytes.",
+			image, o.Image.Engine, took, took, o.Image.Size))
 	case o.Took > 0:
 		took := o.Took.Round(time.Millisecond)
 		normal("Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",

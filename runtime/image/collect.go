@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// labelPulled is on an image that a registry has given under its name, and could give again.
+	// labelPulled is on an image that a registry, or an engine of this machine, has given under its name, and could give again.
 	labelPulled = "jobd.dev/pulled"
 	// labelUsed records when an image was last used.
 	labelUsed = "jobd.dev/used"

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/internal/engine"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -41,6 +43,8 @@ type Options struct {
 	HostsDir string
 	// Space returns how much of the disk is free, and how much of it images must leave. May be nil: then they may fill it.
 	Space func() (free, reserve Size, err error)
+	// Engines are asked before a registry for an image that is not present (IfNotPresent), in this order.
+	Engines []engine.Engine
 	// DiskFull is called when the disk is too full for an image. May be nil.
 	DiskFull func()
 	Logger   *slog.Logger
@@ -113,6 +117,9 @@ func (i *Images) inNamespace(ctx context.Context) context.Context {
 // those of this machine. An image that it has given only for credentials of other pods counts as not present, until the
 // registry says that this pod may have it too.
 //
+// With IfNotPresent the engines of the options are asked before the registry; and again for an image that came from one,
+// which is taken anew if its name means another one there.
+//
 // Progress may be nil. It is called with lines about the progress, at least once if the registry is asked and never if
 // it is not, and only before Ensure returns. An image is pulled once for all who wait for it; each of them may give up
 // alone.
@@ -120,7 +127,7 @@ func (i *Images) Ensure(
 	ctx context.Context, ref string, policy corev1.PullPolicy, secrets *runtime.PullSecrets, progress func(string),
 ) (runtime.Image, error) {
 	if policy != corev1.PullAlways {
-		if img, ok := i.lookUp(ref); ok && i.mayUse(ctx, img.Name, secrets) {
+		if img, ok := i.lookUp(ref); ok && (img.Engine == "" || !i.asksEngines(policy)) && i.mayUse(ctx, img.Name, secrets) {
 			return img, nil
 		}
 	}
@@ -148,16 +155,29 @@ func (i *Images) Ensure(
 		return img, err
 	}
 	img, err := i.find(ctx, name)
+	if err != nil && !errdefs.IsNotFound(err) {
+		return runtime.Image{}, err
+	}
+	here := err == nil && i.mayUse(ctx, name, secrets)
+	var silent error
+	if i.asksEngines(policy) && (!here || img.Engine != "") {
+		var taken bool
+		if img, taken, err = i.fromEngines(ctx, name, img, here, progress); taken && err != nil {
+			return runtime.Image{}, err
+		}
+		here, silent = here || taken, err
+	}
 	switch {
-	case err == nil && i.mayUse(ctx, name, secrets):
+	case here:
 		i.alias(ref, img)
 		return img, nil
-	case err != nil && !errdefs.IsNotFound(err):
-		return runtime.Image{}, err
 	case policy == corev1.PullNever:
 		return runtime.Image{}, &neverPull{ref}
 	}
-	return pull()
+	if img, err = pull(); err != nil && silent != nil {
+		err = fmt.Errorf("%w (%w)", err, silent)
+	}
+	return img, err
 }
 
 // List returns every image, by name.
@@ -317,6 +337,7 @@ func (i *Images) describe(ctx context.Context, c client.Image) (runtime.Image, e
 	if config.Created != nil {
 		img.Created = *config.Created
 	}
+	img.Engine, _, _ = strings.Cut(c.Labels()[labelEngine], "/")
 	return img, nil
 }
 

@@ -46,13 +46,17 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) (_ []runt
 				errdefs.ErrInvalidArgument)
 		}
 	}
+	return i.importAs(ctx, r, name, nil, &transfer{name: cmp.Or(name, "archive"), isImport: true})
+}
+
+// importAs does what Import does, with labels for the images.
+func (i *Images) importAs(ctx context.Context, r io.Reader, name string, labels map[string]string, t *transfer) (_ []runtime.Image, err error) {
 	ctx, release, err := i.leased(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("import: %w", err)
 	}
 	defer func() { release(err != nil) }()
 
-	t := &transfer{name: cmp.Or(name, "archive"), isImport: true}
 	defer i.transfers.begin(t)()
 	var index imagespec.Index
 	err = i.inRoom(ctx, func(ctx context.Context) (err error) {
@@ -70,7 +74,9 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) (_ []runt
 		return nil, err
 	}
 	var list []runtime.Image
-	for _, f := range found {
+	for n, f := range found {
+		f.Labels = labels
+		found[n] = f
 		if err := i.keepContent(ctx, f.Target); err != nil {
 			return nil, fmt.Errorf("import %s: %w", f.Name, err)
 		}

@@ -51,7 +51,7 @@ func (t *transfer) restart() {
 
 func (t *transfer) describe() runtime.Transfer {
 	out := runtime.Transfer{
-		Name: t.name, Import: t.isImport, Bytes: t.received.Load(), TotalBytes: t.total.Load(),
+		Name: t.name, Import: t.isImport, Engine: t.engine, Bytes: t.received.Load(), TotalBytes: t.total.Load(),
 		Layers: int(t.layersDone.Load()), TotalLayers: int(t.layers.Load()),
 	}
 	if out.TotalBytes > 0 { // the registry sends more than what is fetched: its answers to questions

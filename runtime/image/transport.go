@@ -19,10 +19,12 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// transfer is what one pull sends and receives, or what one import reads.
+// transfer is what one pull sends and receives, or what one import or another engine gives.
 type transfer struct {
 	name               string // of the image; of an import what it is given
 	isImport           bool
+	engine             string // that an image is taken from
+	pushes             bool   // it sends; received is what it has sent then
 	report             func(string)
 	received, total    atomic.Int64
 	layers, layersDone atomic.Int64
@@ -48,6 +50,17 @@ func (t *transfer) add(n int) {
 		if total := t.total.Load(); total >= received {
 			t.report(fmt.Sprintf("Pulled %s of %s", megabytes(received), megabytes(total)))
 		}
+	}
+}
+
+// sent counts what was sent, and reports it from time to time.
+func (t *transfer) sent(n int) {
+	sent := t.received.Add(int64(n))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := time.Now(); now.Sub(t.reported) >= reportEvery {
+		t.reported = now
+		t.report(fmt.Sprintf("Pushed %s of %s", megabytes(sent), megabytes(max(sent, t.total.Load()))))
 	}
 }
 
@@ -97,7 +110,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Body.Close()
 		resp.Body = http.NoBody // what others say is not shown
 	}
-	if req.Method == http.MethodHead && resp.StatusCode == http.StatusNotFound {
+	if req.Method == http.MethodHead && resp.StatusCode == http.StatusNotFound && !t.transfer.pushes {
 		t.ask(req)
 	}
 	most := int64(maxMetadata)
@@ -195,7 +208,9 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	waited := time.Since(began)
 	b.timer.Stop()
-	b.transport.transfer.add(n)
+	if !b.transport.transfer.pushes {
+		b.transport.transfer.add(n)
+	}
 	if b.left -= int64(n); b.left < 0 {
 		return 0, fmt.Errorf("an answer of the registry has more than %d bytes: %w", b.most, errdefs.ErrInvalidArgument)
 	}
