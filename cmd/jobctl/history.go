@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/internal/printable"
 	"github.com/jobd/jobd/internal/yamltext"
@@ -32,6 +34,7 @@ type historyOptions struct {
 	labels, since, user, output string
 	waste                       string
 	everywhere, pods, noHeaders bool
+	values                      bool // some pods have them
 	limit                       int
 }
 
@@ -246,6 +249,9 @@ func (o *historyOptions) print(streams genericiooptions.IOStreams, jobs []histor
 		return err
 	}
 	w := printers.GetNewTabWriter(printable.Writer(streams.Out))
+	o.values = o.pods && slices.ContainsFunc(jobs, func(j history.Job) bool {
+		return slices.ContainsFunc(j.Pods, func(p history.Pod) bool { return len(p.Values) > 0 })
+	})
 	columns, row := o.jobColumns(), o.jobRow
 	if o.pods {
 		columns, row = o.podColumns(), o.podRows
@@ -293,6 +299,9 @@ func (o *historyOptions) podColumns() []string {
 	if o.output == "wide" {
 		columns = append(columns, "INDEX", "ENDED")
 	}
+	if o.values {
+		columns = append(columns, "VALUES")
+	}
 	return columns
 }
 
@@ -315,6 +324,9 @@ func (o *historyOptions) podRows(w io.Writer, j *history.Job) {
 		}
 		if o.output == "wide" {
 			cells = append(cells, orNone(p.Index), instant(&p.Ended))
+		}
+		if o.values {
+			cells = append(cells, orNone(batch.IndexWords(p.Values)))
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}

@@ -63,6 +63,10 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
   # A script for sbatch or qsub; its output goes to files in this directory
   jobctl submit --image python:3.13 --volume $PWD:$PWD --workdir $PWD train.sh
 
+  # An index for each combination of values, and what each has left in /dev/termination-log
+  jobctl submit --image trainer:2 --name sweep --param lr=0.1,0.01 --param bs=32,64 -- ./train --lr '$(lr)' --batch-size '$(bs)'
+  jobctl results jobs/sweep
+
   # Print the manifest instead of running it
   jobctl submit --image busybox:1.36 --dry-run=client -o yaml -- date
 

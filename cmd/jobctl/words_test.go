@@ -149,7 +149,7 @@ func TestWordsOfFailures(t *testing.T) {
 		},
 		{"submit with a terminal, the other way round", []string{"submit", "-ti", "--image", "busybox:1.36"}, 1, []string{"jobctl exec -it POD"}},
 		{"submit to be removed", []string{"submit", "--rm", "--image", "busybox:1.36"}, 1, []string{"unknown flag: --rm", "--ttl"}},
-		{"submit with GPUs", []string{"submit", "--gpus", "all", "--image", "busybox:1.36"}, 1, []string{"unknown flag: --gpus", "nvidia.com/gpu"}},
+		{"submit with GPUs", []string{"submit", "--gpus", "all", "--image", "busybox:1.36"}, 1, []string{`invalid argument "all" for "--gpus" flag`}},
 		{"submit with what nobody has", []string{"submit", "--gpusy", "--image", "busybox:1.36"}, 1, []string{"unknown flag: --gpusy"}},
 		{"submit an image", []string{"submit", "busybox:1.36", "ls", "/"}, 1, []string{"jobctl submit --image busybox:1.36 -- ls /"}},
 		{"submit a file", []string{"submit", "nosuch.yaml"}, 1, []string{"jobctl submit -f nosuch.yaml"}},

@@ -139,6 +139,7 @@ func (f *Follower) Follow(ctx context.Context, j *batchv1.Job, isNew bool) (Ende
 	}
 	defer r.wait.Wait()
 	defer cancel()
+	r.model.SetValues(IndexValues(ctx, f.Client.Kubernetes, j))
 	r.emit(r.model.SetJob(j, time.Now()))
 	version := ""
 	if isNew { // it has no pods yet
@@ -225,6 +226,9 @@ func (r *following) followLogs() {
 // show shows what a pod has printed, or as a message that some of that is missing.
 func (r *following) show(c progress.Chunk) {
 	if c.Stream != missing {
+		if c.Begins && r.model.SawProgress(c.Pod, c.Text) {
+			r.Display.Update(r.model)
+		}
 		r.Display.Log(c)
 	} else if c.Begins {
 		r.notice("pod %s, container %s: %s", c.Pod, c.Container, c.Text)

@@ -53,7 +53,6 @@ func habit(text string) string {
 		{"'u' --user", "the user is the securityContext of a file (-f)"},
 		{"--rm", "a Job is removed some time after its end by --ttl 10s"},
 		{"--mount", "a volume is --volume HOST:PATH, or HOST:PATH:ro"},
-		{"--gpus", "GPUs are requested in a file (-f): resources: {limits: {nvidia.com/gpu: 1}}"},
 		{"--cpus", "CPUs are --cpu 2"},
 		{"--network --net", "the network of a Job is in a file (-f): hostNetwork: true"},
 		{"--env-file", "variables are --env NAME=VALUE, or of a ConfigMap in a file (-f)"},

@@ -14,6 +14,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +27,9 @@ import (
 	"github.com/jobd/jobd/internal/quantity"
 )
 
+// gpu is the device that --gpus and batch systems count.
+const gpu = "nvidia.com/gpu"
+
 // Template is a Job that is described by flags instead of a file.
 type Template struct {
 	Image        string
@@ -35,6 +39,7 @@ type Template struct {
 	Indexed      bool
 	Env          []string // NAME=VALUE, or NAME for the value that the command has
 	CPU, Memory  string
+	GPUs         int64
 	Volumes      []string // HOST:PATH or HOST:PATH:ro
 	WorkDir      string
 	BackoffLimit int32
@@ -62,6 +67,15 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 	}
 	if container.Resources, err = resources(t.CPU, memory); err != nil {
 		return nil, err
+	}
+	switch {
+	case t.GPUs > 0:
+		if container.Resources.Limits == nil {
+			container.Resources.Limits = corev1.ResourceList{}
+		}
+		container.Resources.Limits[gpu] = *resource.NewQuantity(t.GPUs, resource.DecimalSI)
+	case given("gpus"):
+		return nil, fmt.Errorf("--gpus: %d is no number of GPUs: leave the flag out for none", t.GPUs)
 	}
 	switch t.Pull {
 	case "":
@@ -238,6 +252,8 @@ func hostPathsExist(pod *corev1.PodSpec) error {
 type Manifests struct {
 	Job    *unstructured.Unstructured
 	Others []*unstructured.Unstructured
+	// Values has the values of each index (--param, --each); nil if there are none.
+	Values *corev1.ConfigMap
 	// After are the Jobs that the command line names, for which the Job waits.
 	After []batch.Need
 	// Replace says that a Job of the same name is deleted first.
