@@ -75,8 +75,9 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
 	ofJobs := extendLogs(root, flags, streams.ErrOut)
 	extendWait(root, flags, streams)
-	extendRun(root)
 	own := submitter{flags: flags, to: to, streams: streams, refused: &said.refused}
+	extendRun(root, own)
+	own.extendAttach(root)
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))
 	extendCreateJob(root, factory, kubectls)
 	extendGet(root, factory, streams)

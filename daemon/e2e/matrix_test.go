@@ -108,7 +108,7 @@ func TestSubmitMatrix(t *testing.T) {
 		}
 	}
 	results("with the pods")
-	saw("results", d.jobctl("results", "jobs/sweep"), "INDEX   LR     BS   RESULT      EXIT   MESSAGE")
+	saw("results", d.jobctl("results", "jobs/sweep"), "INDEX   LR     BS    RESULT      EXIT   MESSAGE")
 	for _, p := range d.pods("sweep")[:3] {
 		d.jobctl("delete", "pod", p.Name)
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	Replace   bool
 	After     []string
 	At        string
+	// DetachKeys leave an interactive session.
+	DetachKeys string
 	// Params and Each are values for the indexes of the Job: NAME=VALUE,VALUE and files of CSV.
 	Params, Each []string
 	// IgnoreDirectives are options of a script's lines that are left out.
@@ -81,6 +83,14 @@ func (o *Options) AddSubmitFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&o.Labels, "label", "l", nil, "With --image: a label of the Job, NAME=VALUE")
 }
 
+// AddInteractiveFlags adds the flags for a Job to talk to.
+func (o *Options) AddInteractiveFlags(flags *pflag.FlagSet, detachKeys string) {
+	flags.BoolVarP(&o.Stdin, "stdin", "i", false,
+		"With --image: attach the standard input to the container when it runs, however long that takes; --deadline, from then on, is 8h if it is not given")
+	flags.BoolVarP(&o.TTY, "tty", "t", false, "With -i: on a terminal. The Job ends with it, and with Ctrl-C while it waits")
+	flags.StringVar(&o.DetachKeys, "detach-keys", detachKeys, "With -it: the keys that leave the Job running; jobctl attach jobs/NAME joins it again")
+}
+
 // AddFollowFlags adds the flags that say how a Job is followed. onStartError is the default of that flag.
 func (o *FollowOptions) AddFollowFlags(flags *pflag.FlagSet, onStartError string) {
 	flags.StringVar(&o.Progress, "progress", progress.Auto, "How progress is shown: auto (tty on a terminal, else plain), plain, tty, quiet or json")
@@ -119,7 +129,7 @@ func (o *FollowOptions) Check() error {
 // templateFlags are those that say nothing beside a file.
 var templateFlags = []string{
 	"completions", "parallelism", "indexed", "env", "cpu", "memory", "volume", "workdir", "backoff-limit", "deadline", "ttl",
-	"pull", "label", "gpus", "param", "each",
+	"pull", "label", "gpus", "param", "each", "stdin", "tty",
 }
 
 // Manifests reads what the command line names: files, or flags and a command.

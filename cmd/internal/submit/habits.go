@@ -46,7 +46,7 @@ func habit(text string) string {
 	for _, h := range []struct{ flags, help string }{
 		{
 			"'i' 't' --interactive --tty --stdin",
-			"a Job has no terminal: for one, start a pod (jobctl run NAME -it --rm --image IMAGE -- sh), or enter one that runs (jobctl exec -it POD -- sh)",
+			"for a terminal, jobctl submit -it --image IMAGE -- sh waits for its turn and attaches, and jobctl exec -it POD -- sh enters a pod that runs",
 		},
 		{"'p' --publish", "no port of a Job is published: jobctl port-forward reaches one, or a file (-f) with a hostPort or a Service"},
 		{"'m'", "memory is --memory 4Gi"},

@@ -47,6 +47,7 @@ type Template struct {
 	TTL          time.Duration
 	Pull         string // always, missing or never
 	Labels       []string
+	Stdin, TTY   bool // the container reads what those write who attach to it, from a terminal
 }
 
 // Job returns the Job that the flags describe. getenv and wd are those of the command; given reports whether it has a flag,
@@ -128,6 +129,11 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 			return nil, err
 		}
 	}
+	if t.Stdin || t.TTY {
+		if err := t.interactive(j, given); err != nil {
+			return nil, err
+		}
+	}
 	for _, l := range t.Labels {
 		key, value, ok := strings.Cut(l, "=")
 		if !ok {
@@ -136,6 +142,35 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 		metav1.SetMetaDataLabel(&j.ObjectMeta, key, value)
 	}
 	return j, nil
+}
+
+const (
+	// sessionDeadline is how long an interactive Job runs at most unless something else is asked for: whoever forgets it keeps others waiting.
+	sessionDeadline = 8 * time.Hour
+	// sessionGrace is how long its container has to end: a shell on a terminal does not heed SIGTERM.
+	sessionGrace = 5
+)
+
+// interactive makes the Job one to attach to. Its deadline is that of the pod, which does not run while it is in the queue.
+func (t *Template) interactive(j *batchv1.Job, given func(flag string) bool) error {
+	switch {
+	case !t.Stdin:
+		return errors.New("-t needs -i: without it nobody could type anything")
+	case given("param"), given("each"), given("completions"), given("parallelism"), given("indexed"):
+		return errors.New("-i is for a Job of one pod: leave out --param, --each, --completions, --parallelism and --indexed")
+	}
+	c := &j.Spec.Template.Spec.Containers[0]
+	c.Stdin, c.TTY = true, t.TTY
+	c.StdinOnce = !t.TTY // the end of a file is that of the container's input
+	if !given("deadline") {
+		j.Spec.ActiveDeadlineSeconds = ptr.To(int64(sessionDeadline / time.Second))
+	}
+	pod := &j.Spec.Template.Spec
+	pod.ActiveDeadlineSeconds, j.Spec.ActiveDeadlineSeconds = j.Spec.ActiveDeadlineSeconds, nil
+	if t.TTY {
+		pod.TerminationGracePeriodSeconds = ptr.To[int64](sessionGrace)
+	}
+	return nil
 }
 
 // wholeSeconds returns a duration as the API counts it. A fraction is refused, since either way of rounding it would surprise
