@@ -45,6 +45,10 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		`the Jobs of its namespace after which a suspended Job is resumed ("prep,check:any"): completed (ok, the default), failed, or any.`,
 	},
 	{
+		batch.IndexEnvAnnotation,
+		`the ConfigMap with the values of each index of an Indexed Job: a variable that is its key "lr" in the template is "3.lr" in the pod of index 3. In a cluster no container starts.`,
+	},
+	{
 		batch.StartAtAnnotation,
 		`when a suspended Job is resumed ("2026-12-01T22:00:00+01:00"): at once if the machine was off then. With ` + batch.AfterAnnotation + ` both must hold.`,
 	},
@@ -110,6 +114,7 @@ var ofTemplates = []annotation{
 
 var ofPods = append(slices.Clone(ofTemplates), []annotation{
 	{core.PausedForAnnotation, `for how long the pod was paused since its start ("5m0s"). Read-only.`},
+	{batch.IndexEnvAnnotation, `the ConfigMap with the values of the pod's index, from its Job. Read-only.`},
 	{batch.OOMKillsAnnotation, `after how many kills for want of memory the pod's memory was chosen. Read-only.`},
 	{batchv1.CronJobScheduledTimestampAnnotation, `the time for which a CronJob has started the pod's Job, for the downward API. Read-only.`},
 	{batch.AttemptAnnotation, `the attempt of its Job to which the pod belongs, unless it is the first. Read-only.`},

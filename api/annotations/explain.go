@@ -27,6 +27,7 @@ var examples = map[string]string{
 	core.ConcurrencyGroupAnnotation:             "db",
 	core.ConcurrencyLimitAnnotation:             "1",
 	core.ConcurrencyPolicyAnnotation:            "Queue",
+	batch.IndexEnvAnnotation:                    "train-values",
 	batch.BackoffBaseAnnotation:                 "500ms",
 	batch.BackoffCapAnnotation:                  "2m",
 	batch.OOMMemoryFactorAnnotation:             "1.5",

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/indexes"
 	"github.com/jobd/jobd/internal/quantity"
 )
 
@@ -92,6 +93,9 @@ type Retry struct {
 	// duration ("90m"), or a factor ("2x") of what it is. What is empty stays.
 	Deadline    string `json:"deadline,omitempty"`
 	PodDeadline string `json:"podDeadline,omitempty"`
+	// Indexes are those that run again ("1,3-5"), of a Job with backoffLimitPerIndex; all that have not succeeded if it is empty. The
+	// others that have not succeeded count as failed.
+	Indexes string `json:"indexes,omitempty"`
 }
 
 // ContainerRetry is what changes of a container. What is empty stays.
@@ -130,6 +134,13 @@ func RetryJob(j *batchv1.Job, ask Retry, by string, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	others, err := leftFailed(j, ask.Indexes)
+	if err != nil {
+		return err
+	}
+	if ask.Indexes != "" {
+		changes = append(changes, cut("only index "+ask.Indexes))
+	}
 	s := &j.Status
 	last := Attempt{
 		Attempt: AttemptOf(j.Annotations), StartTime: s.StartTime, EndTime: end.LastTransitionTime,
@@ -147,12 +158,67 @@ func RetryJob(j *batchv1.Job, ask Retry, by string, now time.Time) error {
 	})
 	s.StartTime, s.Failed = nil, 0
 	if s.FailedIndexes != nil {
-		s.FailedIndexes = ptr.To("")
+		s.FailedIndexes = ptr.To(others)
 	}
 	if j.Spec.Completions == nil {
 		s.Succeeded = 0 // of a work queue the first success is that of the whole Job: no pod would be started
 	}
 	return nil
+}
+
+// leftFailed returns the indexes that stay failed when only some run again: all others that have not succeeded.
+func leftFailed(j *batchv1.Job, only string) (string, error) {
+	if only == "" {
+		return "", nil
+	}
+	path := field.NewPath("indexes")
+	refuse := func(why string) error {
+		return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), j.Name, field.ErrorList{field.Invalid(path, cut(only), why)})
+	}
+	if !isIndexed(&j.Spec) || j.Spec.BackoffLimitPerIndex == nil {
+		return "", refuse("needs an Indexed Job with backoffLimitPerIndex: of any other the Job has failed, and no single index")
+	}
+	n := ptr.Deref(j.Spec.Completions, 0)
+	asked, err := indexes.Parse(only, n)
+	if err != nil {
+		return "", refuse(err.Error())
+	}
+	if has, err := indexes.Parse(j.Status.CompletedIndexes, n); err == nil {
+		if i, both := indexes.FirstCommon(asked, has); both {
+			return "", refuse(fmt.Sprintf("index %d has succeeded", i))
+		}
+	}
+	again := make([]bool, n) // or done
+	for _, list := range []string{only, j.Status.CompletedIndexes} {
+		for i := range indexes.Of(list, n) {
+			again[i] = true
+		}
+	}
+	var left []string
+	count := int32(0)
+	for first := int32(0); first < n; first++ {
+		if again[first] {
+			continue
+		}
+		last := first
+		for last+1 < n && !again[last+1] {
+			last++
+		}
+		switch last - first {
+		case 0:
+			left = append(left, strconv.Itoa(int(first)))
+		case 1:
+			left = append(left, strconv.Itoa(int(first)), strconv.Itoa(int(last)))
+		default:
+			left = append(left, fmt.Sprintf("%d-%d", first, last))
+		}
+		count += last - first + 1
+		first = last
+	}
+	if most := j.Spec.MaxFailedIndexes; most != nil && count > *most {
+		return "", refuse(fmt.Sprintf("%d others would stay failed, and maxFailedIndexes is %d: the Job would fail at once", count, *most))
+	}
+	return strings.Join(left, ","), nil
 }
 
 // attemptsText returns the last attempts, as many as may be kept.

@@ -214,3 +214,49 @@ func TestAttemptsAreKept(t *testing.T) {
 		}
 	}
 }
+
+func TestRetryOfSomeIndexes(t *testing.T) {
+	for _, c := range []struct {
+		name, only    string
+		change        func(*batchv1.Job)
+		left, refused string
+	}{
+		{name: "all", left: ""},
+		{name: "one", only: "3", left: "2,4,5"},
+		{name: "some, in a list", only: "2,4-5", left: "3"},
+		{name: "one that has not run", only: "5", left: "2-4"},
+		{name: "one that has succeeded", only: "1,3", refused: "index 1 has succeeded"},
+		{name: "one that there is not", only: "6", refused: "too large index"},
+		{name: "no list", only: "x", refused: "indexes: Invalid value"},
+		{
+			name: "without a limit per index", only: "3", change: func(j *batchv1.Job) { j.Spec.BackoffLimitPerIndex = nil },
+			refused: "needs an Indexed Job with backoffLimitPerIndex",
+		},
+		{
+			name: "more than may fail", only: "3", change: func(j *batchv1.Job) { j.Spec.MaxFailedIndexes = ptr.To[int32](2) },
+			refused: "3 others would stay failed",
+		},
+	} {
+		job := failedJob(t)
+		job.Spec.CompletionMode, job.Spec.Completions = ptr.To(batchv1.IndexedCompletion), ptr.To[int32](6)
+		job.Spec.BackoffLimitPerIndex, job.Spec.BackoffLimit = ptr.To[int32](0), ptr.To[int32](100)
+		if c.change != nil {
+			c.change(job)
+		}
+		before := job.DeepCopy()
+		err := RetryJob(job, Retry{Indexes: c.only}, "me", time.Unix(300, 0))
+		switch {
+		case c.refused != "":
+			if err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if diff := cmp.Diff(before, job); diff != "" {
+				t.Errorf("%s: it was changed:\n%s", c.name, diff)
+			}
+		case err != nil || *job.Status.FailedIndexes != c.left:
+			t.Errorf("%s: %v, failed are still %q", c.name, err, *job.Status.FailedIndexes)
+		case c.only != "" && len(Attempts(job.Annotations)[0].Changes) != 1:
+			t.Errorf("%s: %+v", c.name, Attempts(job.Annotations))
+		}
+	}
+}

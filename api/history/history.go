@@ -9,6 +9,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // Group, Version and Kind are those of a List.
@@ -112,6 +114,9 @@ type Job struct {
 	// ExitCodes are those of the pods, the most frequent first.
 	ExitCodes []ExitCode `json:"exitCodes,omitempty"`
 
+	// MessagesLeftOut is of how many pods the termination message is not kept, since those before were too long in all.
+	MessagesLeftOut int `json:"messagesLeftOut,omitempty"`
+
 	// Pods are in the order of their ends, if they were asked for.
 	Pods []Pod `json:"pods,omitempty"`
 	// Part: this is no Job, but more Pods of the Job with the same UID that is the last one before it in the answers.
@@ -175,6 +180,11 @@ type Pod struct {
 	// ExitCode is 0 of a pod that has succeeded, and of one that has failed that of the container that has failed last.
 	// Nil: no container of it has ended by itself.
 	ExitCode *int `json:"exitCode,omitempty"`
+	// Values are those of its index (jobd.dev/index-env), unless they are long.
+	Values []batch.IndexValue `json:"values,omitempty"`
+	// Message is the termination message of the container that has failed, else of the first that has one. It is missing if those of the
+	// Job are too long in all (Job.MessagesLeftOut).
+	Message string `json:"message,omitempty"`
 
 	Use        `json:",inline"`
 	Containers []Container `json:"containers,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/forecast"
 )
 
@@ -50,6 +51,8 @@ type Picture struct {
 	Stream     *Stream     `json:"stream,omitempty"`
 	Histograms *Histograms `json:"histograms,omitempty"`
 	Failures   *Failures   `json:"failures,omitempty"`
+	// Progress is nil also if no pod has ever said how far it is.
+	Progress *Progress `json:"progress,omitempty"`
 }
 
 // Job is the Job as a whole. Times are in seconds since 1970; 0 is none.
@@ -107,6 +110,9 @@ type Cells struct {
 	// States has a symbol for each cell, and Details another, see Detail. Both are Runs.
 	States  string `json:"states"`
 	Details string `json:"details"`
+	// Values are those of each cell's index, as people read them (batch.IndexWords), if the indexes have any (jobd.dev/index-env) and are
+	// not too many.
+	Values []string `json:"values,omitempty"`
 }
 
 // Change are new values of some cells.
@@ -182,11 +188,13 @@ type Failure struct {
 
 // CellPods is the answer to a request with ?cell=N: the pods of one cell, in the order of the ends.
 type CellPods struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"` // CellPodsKind
-	Cell       int       `json:"cell"`
-	State      string    `json:"state"` // a symbol
-	Pods       []CellPod `json:"pods"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"` // CellPodsKind
+	Cell       int    `json:"cell"`
+	State      string `json:"state"` // a symbol
+	// Values are those of its index (jobd.dev/index-env).
+	Values []batch.IndexValue `json:"values,omitempty"`
+	Pods   []CellPod          `json:"pods"`
 }
 
 // CellPodsKind is the kind of CellPods.

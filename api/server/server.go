@@ -319,6 +319,7 @@ func (s *Server) admission() admission.Interface {
 		admit.TemplateReferences{Store: c.Store},
 		admit.ManualSelectors{Store: c.Store},
 		admit.After{Store: c.Store},
+		admit.IndexEnv{Store: c.Store},
 		admit.Controllers{Store: c.Store},
 		admit.AccountRole{Store: c.Store, Access: s.access},
 		s.podSecurity(),

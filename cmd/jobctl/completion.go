@@ -27,6 +27,7 @@ var flagValues = map[string][]string{
 	"jobctl submit --output":     {"yaml", "json", "name"},
 	"jobctl why --output":        {"json", "yaml"},
 	"jobctl history --output":    {"json"},
+	"jobctl results --output":    {"csv", "json"},
 	"jobctl simulate --output":   {"json"},
 	"jobctl image list --output": {"json", "wide"},
 	"jobctl notify --output":     {"json"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/internal/printable"
 )
@@ -31,6 +33,7 @@ type historyOptions struct {
 	labels, since, user, output string
 	waste                       string
 	everywhere, pods, noHeaders bool
+	values                      bool // some pods have them
 	limit                       int
 	gpus                        bool // there are Jobs that had some
 }
@@ -244,6 +247,9 @@ func (o *historyOptions) print(streams genericiooptions.IOStreams, jobs []histor
 		o.gpus = o.gpus || jobs[i].GPUSeconds > 0
 	}
 	w := printers.GetNewTabWriter(printable.Writer(streams.Out))
+	o.values = o.pods && slices.ContainsFunc(jobs, func(j history.Job) bool {
+		return slices.ContainsFunc(j.Pods, func(p history.Pod) bool { return len(p.Values) > 0 })
+	})
 	columns, row := o.jobColumns(), o.jobRow
 	if o.pods {
 		columns, row = o.podColumns(), o.podRows
@@ -298,6 +304,9 @@ func (o *historyOptions) podColumns() []string {
 	if o.output == "wide" {
 		columns = append(columns, "INDEX", "ENDED")
 	}
+	if o.values {
+		columns = append(columns, "VALUES")
+	}
 	return columns
 }
 
@@ -321,6 +330,9 @@ func (o *historyOptions) podRows(w io.Writer, j *history.Job) {
 		}
 		if o.output == "wide" {
 			cells = append(cells, orNone(p.Index), instant(&p.Ended))
+		}
+		if o.values {
+			cells = append(cells, orNone(batch.IndexWords(p.Values)))
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}

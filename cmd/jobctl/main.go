@@ -49,8 +49,8 @@ func main() {
 
 // ownVerbs are the commands that kubectl does not have.
 var ownVerbs = []string{
-	"submit", "follow", "why", "retry", "suspend", "resume", "pause", "continue", "prioritize", "history", "report", "watch", "simulate", "dashboard",
-	"image", "notify", "kubeconfig", "man",
+	"submit", "follow", "why", "retry", "suspend", "resume", "pause", "continue", "prioritize", "history", "results", "report", "watch", "simulate",
+	"dashboard", "image", "notify", "kubeconfig", "man",
 }
 
 // newCommand makes the tree of commands. Which server it speaks to is decided when the commands and their flags are there,
@@ -75,8 +75,9 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
 	ofJobs := extendLogs(root, flags, streams.ErrOut)
 	extendWait(root, flags, streams)
-	extendRun(root)
 	own := submitter{flags: flags, to: to, streams: streams, refused: &said.refused}
+	extendRun(root, own)
+	own.extendAttach(root)
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))
 	extendCreateJob(root, factory, kubectls)
 	extendGet(root, factory, streams)
@@ -85,8 +86,8 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	root.AddCommand(own.submitCommand(), own.followCommand(), newWhyCommand(factory, streams),
 		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams),
 		newPauseCommand(factory, streams), newContinueCommand(factory, streams), newPrioritizeCommand(factory, streams),
-		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newWatchCommand(factory, streams), newSimulateCommand(factory, streams),
-		newDashboardCommand(factory, streams), newImageCommand(dial, streams),
+		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newResultsCommand(factory, streams), newWatchCommand(factory, streams),
+		newSimulateCommand(factory, streams), newDashboardCommand(factory, streams), newImageCommand(dial, streams),
 		newDfCommand(ask.Daemon(dial), streams), newNotifyCommand(ask.Daemon(dial), streams), newKubeconfigCommand(dial, streams), manual.Command("1"))
 	said.addSkipUnknown(root)
 	if err := runPlugin(root, args[1:]); err != nil {

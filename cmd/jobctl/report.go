@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,7 +154,7 @@ func pastReport(
 	for i := range past.Pods {
 		ended.Add(&past.Pods[i])
 	}
-	r.Picture = picture.Draw(picture.Subject{Past: past}, ended, nil, r.At).Picture
+	r.Picture = picture.Draw(picture.Subject{Past: past, Words: pastWords(past.Pods)}, ended, nil, r.At).Picture
 	cells := 0
 	for _, g := range r.Picture.Failures.Groups {
 		indexes.EachRun(g.Cells, func(first, last int32) {
@@ -168,6 +169,20 @@ func pastReport(
 	past.Pods = nil
 	r.Accounting = past
 	return r, nil
+}
+
+// pastWords returns what says the values of an index, by those of pods of the history; nil if none has any.
+func pastWords(pods []history.Pod) func(index int) string {
+	values := map[int]string{}
+	for _, p := range pods {
+		if index, err := strconv.Atoi(p.Index); err == nil && len(p.Values) > 0 {
+			values[index] = batch.IndexWords(p.Values)
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	return func(index int) string { return values[index] }
 }
 
 // askPicture asks the server for the picture of a Job, or for a part of it.

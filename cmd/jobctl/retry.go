@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,6 +18,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/indexes"
+	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
 // retrying is one call of the command retry.
@@ -24,13 +28,14 @@ type retrying struct {
 	which  selection
 	change batch.ContainerRetry
 	ask    batch.Retry
+	params []string
 }
 
 // newRetryCommand makes the command that runs again what failed of a Job.
 func newRetryCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	r := retrying{IOStreams: streams}
 	cmd := &cobra.Command{
-		Use:                   "retry (jobs/NAME... | -l SELECTOR | --all) [--memory 2x] [--cpu 2x] [--image IMAGE] [-c CONTAINER] [--deadline 2x] [--pod-deadline 2x]",
+		Use:                   "retry (jobs/NAME... | -l SELECTOR | --all) [--memory 2x] [--cpu 2x] [--image IMAGE] [-c CONTAINER] [--deadline 2x] [--pod-deadline 2x] [--param NAME=VALUE] [--index LIST]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Rerun what failed of a Job",
 		Long: `Rerun what failed of a failed Job: all indexes that have not succeeded if it is Indexed, otherwise the completions that are missing. What has succeeded stays, with its pods and logs. With --all or --selector, only Jobs that have failed are retried.
@@ -40,6 +45,8 @@ The Job begins another attempt: failures are counted anew for backoffLimit, back
 --memory and --cpu change what the container of the next attempt has: a factor such as 2x multiplies limit and request, a quantity such as 4Gi is the new limit, with the request in proportion. With several containers in the pod, --container names the one.
 
 --deadline changes how long the Job may run (spec.activeDeadlineSeconds), and --pod-deadline how long each of its pods may (that of the template): a factor of what it is, or a duration such as 90m.
+
+--index runs only these indexes again, and --param only those with this value of a Job that "jobctl submit --param" or --each has made: several flags about one variable are alternatives, and all variables must fit. Both need backoffLimitPerIndex, as such Jobs have it. The other indexes that have not succeeded stay failed; another retry runs them.
 
 This works with jobd only: on a cluster, a failed Job stays failed.`,
 		Example: `  # Rerun what failed
@@ -53,6 +60,9 @@ This works with jobd only: on a cluster, a failed Job stays failed.`,
 
   # With another image for one of several containers, and follow it
   jobctl retry jobs/train -c main --image train:1.1 && jobctl follow jobs/train
+
+  # Only the indexes with this value
+  jobctl retry jobs/sweep --param lr=0.1
 
   # All Jobs of the namespace that have failed
   jobctl retry --all`,
@@ -68,6 +78,8 @@ This works with jobd only: on a cluster, a failed Job stays failed.`,
 	flags.StringVar(&r.change.Image, "image", "", "The image of the container")
 	flags.StringVar(&r.ask.Deadline, "deadline", "", "How long the Job may run: a duration (90m) or a factor (2x)")
 	flags.StringVar(&r.ask.PodDeadline, "pod-deadline", "", "How long each pod may run: a duration (90m) or a factor (2x)")
+	flags.StringVar(&r.ask.Indexes, "index", "", "Only these indexes, such as 3 or 0,4-7")
+	flags.StringArrayVar(&r.params, "param", nil, "Only the indexes with this value of a variable, NAME=VALUE")
 	flags.StringVarP(&r.change.Name, "container", "c", "", "The container that --memory, --cpu and --image are about; not needed if there is one")
 	return cmd
 }
@@ -78,6 +90,9 @@ func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) er
 		ask.Containers = []batch.ContainerRetry{r.change}
 	} else if r.change.Name != "" {
 		return errors.New("--container needs --memory, --cpu or --image")
+	}
+	if len(r.params) > 0 && ask.Indexes != "" {
+		return errors.New("--index and --param were given: it is one or the other")
 	}
 	infos, err := r.which.find(f, args)
 	if err != nil {
@@ -104,6 +119,16 @@ func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) er
 		if !ok {
 			return fmt.Errorf("%s is not a Job", info.ObjectName())
 		}
+		body := body
+		if len(r.params) > 0 {
+			ask := ask
+			if ask.Indexes, err = withValues(j, submit.IndexValues(ctx, client, j), r.params); err != nil {
+				return err
+			}
+			if body, err = json.Marshal(ask); err != nil {
+				return err
+			}
+		}
 		next := &batchv1.Job{}
 		if err := client.BatchV1().RESTClient().Post().Namespace(j.Namespace).Resource("jobs").Name(j.Name).SubResource("retry").
 			SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Into(next); err != nil {
@@ -112,6 +137,49 @@ func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) er
 		r.tell(next)
 		return nil
 	})
+}
+
+// withValues lists the indexes of a Job that have not succeeded and have given values, NAME=VALUE each.
+func withValues(j *batchv1.Job, values *batch.IndexValues, given []string) (string, error) {
+	if values == nil {
+		return "", fmt.Errorf("job %s has no values of its indexes that could be read (%s): name the indexes by --index", j.Name, batch.IndexEnvAnnotation)
+	}
+	wanted := map[string][]string{}
+	for _, g := range given {
+		name, value, ok := strings.Cut(g, "=")
+		if !ok {
+			return "", fmt.Errorf("--param: %q is not of the form NAME=VALUE", g)
+		}
+		if !slices.Contains(values.Keys, name) {
+			return "", fmt.Errorf("--param: job %s has no variable %q, only %s", j.Name, name, strings.Join(values.Keys, ", "))
+		}
+		wanted[name] = append(wanted[name], value)
+	}
+	n := ptr.Deref(j.Spec.Completions, 0)
+	done := map[int32]bool{}
+	for i := range indexes.Of(j.Status.CompletedIndexes, n) {
+		done[i] = true
+	}
+	var fit []string
+	some := false
+	for index := range n {
+		if slices.ContainsFunc(values.Of(int(index)), func(v batch.IndexValue) bool {
+			of, asked := wanted[v.Name]
+			return asked && !slices.Contains(of, v.Value)
+		}) {
+			continue
+		}
+		if some = true; !done[index] {
+			fit = append(fit, strconv.Itoa(int(index)))
+		}
+	}
+	switch {
+	case len(fit) > 0:
+		return strings.Join(fit, ","), nil
+	case some:
+		return "", fmt.Errorf("job %s: all indexes with %s have succeeded", j.Name, strings.Join(given, ", "))
+	}
+	return "", fmt.Errorf("job %s: no index has %s", j.Name, strings.Join(given, ", "))
 }
 
 // tell prints what was begun, and what the new attempt has that the one before had not.

@@ -9,7 +9,8 @@ import (
 )
 
 // extendRun lets kubectl's command for a pod say what to type to whoever takes it for that of docker, or wants a Job.
-func extendRun(root *cobra.Command) {
+// With -i it waits in the queue for as long as that takes.
+func extendRun(root *cobra.Command, own submitter) {
 	run, _, err := root.Find([]string{"run"})
 	if err != nil {
 		panic(err) // kubectl has always had it
@@ -27,6 +28,7 @@ func extendRun(root *cobra.Command) {
 			args[0], command, command,
 		)
 	}
+	own.waitInQueue(run)
 	before := run.FlagErrorFunc()
 	run.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if strings.Contains(err.Error(), `for "-v, --v" flag`) {

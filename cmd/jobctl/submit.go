@@ -15,6 +15,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
+	"github.com/jobd/jobd/cmd/internal/interactive"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/internal/printable"
 )
@@ -63,6 +64,13 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
   # A script for sbatch or qsub; its output goes to files in this directory
   jobctl submit --image python:3.13 --volume $PWD:$PWD --workdir $PWD train.sh
 
+  # An index for each combination of values, and what each has left in /dev/termination-log
+  jobctl submit --image trainer:2 --name sweep --param lr=0.1,0.01 --param bs=32,64 -- ./train --lr '$(lr)' --batch-size '$(bs)'
+  jobctl results jobs/sweep
+
+  # A shell with a GPU as soon as it is its turn; leave it with Ctrl-P Ctrl-Q and join it again with jobctl attach
+  jobctl submit -it --image pytorch:2.8 --gpus 1 -- bash
+
   # Print the manifest instead of running it
   jobctl submit --image busybox:1.36 --dry-run=client -o yaml -- date
 
@@ -92,6 +100,7 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
 	o.AddInterruptFlag(cmd.Flags())
 	o.AddReportFlags(cmd.Flags())
 	o.AddNotifyFlag(cmd.Flags())
+	o.AddInteractiveFlags(cmd.Flags(), interactive.DetachKeys)
 	cmd.Flags().BoolVarP(&o.Detach, "detach", "d", false, "Create the Job, print its name, and do not follow it")
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Delete a Job of the same name first, with its pods and logs, and wait until it is gone")
 	cmd.Flags().StringArrayVar(&o.After, "after", nil, "Start only after another Job of the namespace has completed: NAME or, with another end, NAME:any, NAME:failed; several with commas")
@@ -196,6 +205,9 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 	if o.Notify && o.Detach {
 		return s.fail(errors.New("--notify is for whoever follows the Job, which --detach does not: have a receiver told (jobd.dev/notify)"), submit.ExitFailed)
 	}
+	if err := s.checkInteractive(o); err != nil {
+		return s.fail(err, submit.ExitFailed)
+	}
 	client, namespace, err := s.client()
 	if err != nil {
 		return s.fail(err, submit.ExitCannot)
@@ -226,6 +238,9 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 			return s.fail(err, submit.ExitFailed)
 		}
 		return 0
+	}
+	if o.Stdin {
+		return s.interact(client, o, m, namespace, signals)
 	}
 	return s.run(client, &o.FollowOptions, signals, true, func(ctx context.Context) (*batchv1.Job, error) {
 		return m.Create(ctx, client, namespace, false)

@@ -133,6 +133,9 @@ func (q *question) job(j *batchv1.Job) (*why.Explanation, error) {
 		if err = q.dependents(s, &w, j); err != nil {
 			return err
 		}
+		if w.Values, err = objects.IndexValues(s, j); err != nil {
+			return err
+		}
 		if batch.AwaitsJobs(j) {
 			if w.Needs, err = hold.Needs(s, j); err != nil {
 				return err
@@ -174,6 +177,12 @@ func (q *question) pod(p *corev1.Pod) (*why.Explanation, error) {
 		}
 		if err := q.dependents(s, &w, p); err != nil {
 			return err
+		}
+		if of != nil {
+			var err error
+			if w.Values, err = objects.IndexValues(s, of); err != nil {
+				return err
+			}
 		}
 		return q.events(s, &w, p, nil)
 	}); err != nil {

@@ -40,6 +40,10 @@ const (
 	canvasLate  = 800 * time.Millisecond
 	// linesAtOnce is of how many failed pods the last line is read for one request.
 	linesAtOnce = 100
+	// The output of pods that run is looked at every progressPause for how far they say they are, in its last lines.
+	progressPause = time.Second
+	progressLines = 50
+	progressBytes = 64 << 10
 )
 
 // Pictures draws Jobs. What it has drawn is shared by all who look at a Job at the same time. It implements
@@ -71,7 +75,11 @@ type canvas struct {
 	drawn   time.Time
 	took    time.Duration
 	running []picture.Running
-	still   string // the same while an ended Job is as it was
+	// progress is how far pods that run say they are, by their names; nil if none has said so. looked is when that was looked at.
+	progress map[string]wire.PodProgress
+	looked   time.Time
+	values   *batch.IndexValues // nil if there are none, or not yet
+	still    string             // the same while an ended Job is as it was
 }
 
 // Picture implements server.Pictures.
@@ -176,6 +184,11 @@ func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 		} else if ok && now.UID == j.UID {
 			j = now
 		}
+		if c.values == nil {
+			if c.values, err = objects.IndexValues(s, j); err != nil {
+				return err
+			}
+		}
 		after, err = hold.Chain(s, j)
 		return err
 	}); err != nil {
@@ -199,6 +212,9 @@ func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 	}
 	now := time.Now()
 	subject := picture.Subject{Job: j, After: after}
+	if c.values != nil {
+		subject.Words = c.values.Words
+	}
 	if p.Forecasts != nil {
 		if subject.Forecast, err = p.Forecasts.forecast(ctx, j); err != nil {
 			return err
@@ -206,10 +222,14 @@ func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 	}
 	plain := picture.Draw(subject, c.past, c.running, now)
 	c.past.ReadLines(linesAtOnce, func(pod, container string) string { return p.lastLine(ctx, j.Namespace, pod, container) })
+	progress := p.readProgress(ctx, c, j, now)
 	for i, failures := range []*wire.Failures{c.past.Failures(plain, false), c.past.Failures(plain, true)} {
 		d := *plain
 		whole := *plain.Picture
 		whole.Failures = failures
+		if i == 1 { // for those who may read logs
+			whole.Progress = progress
+		}
 		d.Picture = &whole
 		before := c.rolls[i].At()
 		at, err := c.rolls[i].Show(&d)
@@ -266,8 +286,58 @@ func (c *canvas) cell(n int) ([]byte, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("parameter cell: the Job has no cell %d", n))
 	}
 	out.State, out.Pods = state, c.past.Of(n, per, c.running)
+	if per == 1 {
+		out.Values = c.values.Of(n)
+	}
 	text, err := json.Marshal(out)
 	return append(text, '\n'), err
+}
+
+// readProgress returns how far the first of the pods that run say they are; nil if none ever did. A line that is too far from the end by
+// now is remembered.
+func (p *Pictures) readProgress(ctx context.Context, c *canvas, j *batchv1.Job, now time.Time) *wire.Progress {
+	look := now.Sub(c.looked) >= progressPause
+	if look {
+		c.looked = now
+	}
+	said := map[string]wire.PodProgress{}
+	out := &wire.Progress{Pods: []wire.PodProgress{}}
+	container := (&batch.JobLogOptions{}).Containers(j)[0]
+	for _, r := range c.running[:min(len(c.running), wire.MaxProgress)] {
+		one, known := c.progress[r.Name]
+		if look {
+			if percent, words, ok := p.lastProgress(ctx, j.Namespace, r.Name, container); ok {
+				one, known = wire.PodProgress{Pod: r.Name, Cell: int(r.Index), Percent: percent, Words: words}, true
+			}
+		}
+		if known {
+			said[r.Name] = one
+			out.Pods = append(out.Pods, one)
+		}
+	}
+	if c.progress == nil && len(said) == 0 {
+		return nil
+	}
+	c.progress = said
+	return out
+}
+
+// lastProgress returns how far a pod says it is, by the end of its container's output.
+func (p *Pictures) lastProgress(ctx context.Context, namespace, name, container string) (percent int, words string, ok bool) {
+	obj := &corev1.Pod{}
+	if err := p.Store.View(func(s *store.Snapshot) error {
+		_, err := objects.Read(s, store.Key(objects.Pods, namespace, name), obj)
+		return err
+	}); err != nil || obj.Name == "" {
+		return 0, "", false
+	}
+	options := &corev1.PodLogOptions{Container: container, TailLines: ptr.To[int64](progressLines), LimitBytes: ptr.To[int64](progressBytes)}
+	for _, line := range why.LogLines(p.Logs.Open(ctx, obj, options)) {
+		if n, text, is := wire.ParseProgress(line); is {
+			percent, words, ok = n, text, true
+		}
+	}
+	return percent, words, ok
 }
 
 // lastLine returns the last line that a container has printed; nothing if it cannot be had.

@@ -63,6 +63,8 @@ type World struct {
 	Forecast *forecast.Forecast
 	// Dependents are those for which the deletion of the object waits.
 	Dependents Dependents
+	// Values are those of the Job's indexes (batch.IndexEnvAnnotation); nil if there are none.
+	Values *batch.IndexValues
 	// Needs are the Jobs for which the Job waits, and how they stand.
 	Needs []hold.Need
 	// Group is what the Job waits for that has no place in its concurrency group; nil if it does not.
@@ -210,6 +212,10 @@ func Pod(w World, p *corev1.Pod, j *batchv1.Job) *why.Explanation {
 	v := &podView{World: w, pod: p, job: j, whole: true}
 	all := append(v.causes(), podPolicy(v)...)
 	state, message := v.state(why.Reason(all))
+	index := p.Annotations[batchv1.JobCompletionIndexAnnotation]
+	if values := w.valuesOf(index); values != "" {
+		message += fmt.Sprintf(" Its index is %s: %s.", index, values)
+	}
 	return w.explain("Pod", p, state, message, all)
 }
 

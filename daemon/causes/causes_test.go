@@ -309,3 +309,45 @@ func TestProgramsThatNeverRan(t *testing.T) {
 		}
 	}
 }
+
+// Beside an index stand its values, and a Job that was left without its ConfigMap says so.
+func TestWhyShowsTheValuesOfAnIndex(t *testing.T) {
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sweep", Annotations: map[string]string{batch.IndexEnvAnnotation: "values"}}}
+	j.Spec.Completions, j.Spec.CompletionMode = ptr.To[int32](4), ptr.To(batchv1.IndexedCompletion)
+	var pods []*corev1.Pod
+	for _, index := range []string{"2", "0", "3"} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sweep-" + index, Annotations: map[string]string{
+			batchv1.JobCompletionIndexAnnotation: index,
+		}}}
+		p.Status.Phase = corev1.PodFailed
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"},
+		}}}
+		pods = append(pods, p)
+	}
+	w := World{Now: time.Unix(1000, 0), Source: why.FromRecords, Values: &batch.IndexValues{
+		IndexEnv: batch.IndexEnv{ConfigMap: "values", Keys: []string{"lr"}}, Data: map[string]string{"0.lr": "a", "2.lr": "b", "3.lr": "c"},
+	}}
+	said := false
+	for _, c := range Job(w, j, pods).Causes {
+		said = said || c.Message == "this pod for index 0 (lr=a) failed, and 2 other pods (index 2: lr=b; 3: lr=c) failed in the same way." &&
+			c.Details["values"] == "lr=a"
+		t.Log(c.Message)
+	}
+	if !said {
+		t.Error("the values are missing")
+	}
+	if got := Pod(w, pods[0], j).Message; !strings.HasSuffix(got, " Its index is 2: lr=b.") {
+		t.Errorf("of a pod: %q", got)
+	}
+
+	j.Spec.Suspend = ptr.To(true)
+	w.Values, w.Missing = nil, func(kind, _, name string) (bool, bool) { return kind == "ConfigMap" && name == "values", true }
+	for _, c := range Job(w, j, nil).Causes {
+		if c.Type == "Suspended" && strings.Contains(c.Message, "The ConfigMap values with the values of its indexes") &&
+			c.Help[0] == "jobctl delete jobs/sweep" {
+			return
+		}
+	}
+	t.Error("nothing says that the ConfigMap is missing")
+}

@@ -227,6 +227,14 @@ func jobSuspended(v *jobView) []why.Cause {
 		c.Message += fmt.Sprintf(" Its annotation %s has no effect here: this is no jobd, which would resume it.", batch.HeldBy(v.job.Annotations))
 	}
 	c.Help = []string{v.resume()}
+	if env, ok := batch.IndexEnvOf(v.job); ok && v.Missing != nil {
+		if missing, known := v.Missing("ConfigMap", v.job.Namespace, env.ConfigMap); missing && known {
+			c.Message += fmt.Sprintf(" The ConfigMap %s with the values of its indexes (%s) does not exist: what has created the Job ended before it had created that.",
+				env.ConfigMap, batch.IndexEnvAnnotation)
+			c.Brief += "; ConfigMap " + env.ConfigMap + " does not exist"
+			c.Help = []string{fmt.Sprintf("jobctl delete jobs/%s%s", v.job.Name, inNamespace(v.job.Namespace))}
+		}
+	}
 	if batch.Paused(v.job.Annotations) && v.Source == why.FromRecords {
 		c.Message += fmt.Sprintf(" It is paused, too (%s): once it is resumed, it begins when somebody continues it.", batch.PausedAnnotation)
 		c.Help = append(c.Help, v.goOn())

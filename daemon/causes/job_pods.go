@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -55,14 +56,18 @@ func (v *jobView) tell(kind, verb string, all []*group, explain func(*corev1.Pod
 		if index, ok := p.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
 			what = " for index " + index
 			c.Details["index"] = index
+			if values := v.valuesOf(index); values != "" {
+				what += " (" + values + ")"
+				c.Details["values"] = values
+			}
 		}
 		switch n := len(g.pods) - 1; n {
 		case 0:
 			c.Message = fmt.Sprintf("this pod%s %s.", what, singular(verb))
 		case 1:
-			c.Message = fmt.Sprintf("this pod%s %s, and 1 other pod%s %s in the same way.", what, singular(verb), indexes(g.pods[1:]), singular(verb))
+			c.Message = fmt.Sprintf("this pod%s %s, and 1 other pod%s %s in the same way.", what, singular(verb), v.indexes(g.pods[1:]), singular(verb))
 		default:
-			c.Message = fmt.Sprintf("this pod%s %s, and %d other pods%s %s in the same way.", what, singular(verb), n, indexes(g.pods[1:]), verb)
+			c.Message = fmt.Sprintf("this pod%s %s, and %d other pods%s %s in the same way.", what, singular(verb), n, v.indexes(g.pods[1:]), verb)
 		}
 		told = append(told, c)
 	}
@@ -77,12 +82,28 @@ func singular(verb string) string {
 	return verb + "s"
 }
 
+// valuesOf returns the values of an index; empty if it has none.
+func (w *World) valuesOf(index string) string {
+	n, err := strconv.Atoi(index)
+	if err != nil {
+		return ""
+	}
+	return w.Values.Words(n)
+}
+
+// shownValues is of how many indexes the values are told beside them.
+const shownValues = 3
+
 // indexes lists the indexes of a few pods.
-func indexes(list []*corev1.Pod) string {
-	var all []string
+func (v *jobView) indexes(list []*corev1.Pod) string {
+	var all, shown []string
 	for _, p := range list {
 		if index, ok := p.Annotations[batchv1.JobCompletionIndexAnnotation]; ok && !slices.Contains(all, index) {
 			all = append(all, index)
+			if values := v.valuesOf(index); values != "" {
+				index += ": " + values
+			}
+			shown = append(shown, index)
 		}
 	}
 	switch {
@@ -90,6 +111,9 @@ func indexes(list []*corev1.Pod) string {
 		return ""
 	case len(all) > 10:
 		return fmt.Sprintf(" (of %d indexes)", len(all))
+	}
+	if v.Values != nil && len(all) <= shownValues {
+		return " (index " + strings.Join(shown, "; ") + ")"
 	}
 	return " (index " + strings.Join(all, ", ") + ")"
 }

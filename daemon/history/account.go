@@ -132,6 +132,7 @@ func (p *Pod) End(obj *corev1.Pod, now time.Time) wire.Pod {
 	case end.Result == wire.PodFailed && c != nil:
 		end.ExitCode, end.Reason = &c.ExitCode, cmp.Or(end.Reason, c.Reason)
 	}
+	end.Message = podspec.TerminationMessage(obj)
 	return end
 }
 
@@ -149,6 +150,18 @@ func (g GPUs) had(end *wire.Pod) {
 	}
 	end.GPUSeconds = rounded(g.Count * max(0, end.Ended.Sub(end.Started.Time).Seconds()))
 	end.GPUBusySeconds, end.PeakGPUMemory = rounded(g.Busy.Seconds()), g.Peak
+}
+
+// boundedValues returns the values of an index if they are not too long, else none.
+func boundedValues(values []batch.IndexValue) []batch.IndexValue {
+	size := 0
+	for _, v := range values {
+		size += len(v.Name) + len(v.Value)
+	}
+	if size > maxPodValues {
+		return nil
+	}
+	return values
 }
 
 // asked returns what is asked for by requests and limits.
@@ -207,6 +220,12 @@ func deciding(p *corev1.Pod, containers []wire.Container) *wire.Container {
 // maxPods is how many pods are kept with a Job itself. The rest is in parts.
 const maxPods = 20
 
+const (
+	// maxMessages is how many bytes of termination messages are kept of a Job, and maxPodValues of the values of an index.
+	maxMessages  = 1 << 20
+	maxPodValues = 1 << 10
+)
+
 // Account is what is known of a Job before its end.
 type Account struct {
 	// Job has the sums, and the pods that have ended since the last part.
@@ -214,6 +233,8 @@ type Account struct {
 	// Failures and Restarts count what may turn out to be retries.
 	Failures int `json:"failures,omitempty"`
 	Restarts int `json:"restarts,omitempty"`
+	// Messages is how many bytes the termination messages of pods have that are kept.
+	Messages int `json:"messages,omitempty"`
 	// Gone: the object of the Job was deleted, and the account is open until its pods have ended.
 	Gone bool `json:"gone,omitempty"`
 }
@@ -294,6 +315,11 @@ func (a *Account) Add(p wire.Pod) (part *wire.Job) {
 	for _, c := range p.Containers {
 		a.Restarts += max(0, c.Restarts)
 	}
+	if a.Messages+len(p.Message) > maxMessages {
+		p.Message = ""
+		j.MessagesLeftOut++
+	}
+	a.Messages += len(p.Message)
 	j.Pods = append(j.Pods, p)
 	if len(j.Pods) < maxPods {
 		return nil

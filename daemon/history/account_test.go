@@ -1,6 +1,7 @@
 package history
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -136,5 +137,37 @@ func TestWhatAJobAskedFor(t *testing.T) {
 		if is := c.Asked == want; is != (c.Name == "main") {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+// The termination messages of a Job are kept up to a bound, and it is known of how many pods they are not.
+func TestMessagesAreKeptUpToABound(t *testing.T) {
+	obj := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}
+	message := strings.Repeat("x", 4096)
+	obj.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}},
+	}}
+	a := &Account{}
+	kept := 0
+	take := func(pods []wire.Pod) {
+		for _, p := range pods {
+			if p.Message == message {
+				kept++
+			} else if p.Message != "" {
+				t.Errorf("a part of one: %q", p.Message)
+			}
+		}
+	}
+	for range 300 {
+		if part := a.Add((&Pod{}).End(obj, time.Now())); part != nil {
+			take(part.Pods)
+		}
+	}
+	take(a.Job.Pods)
+	if kept != maxMessages/len(message) || a.Job.MessagesLeftOut != 300-kept {
+		t.Errorf("%d are kept, %d are not", kept, a.Job.MessagesLeftOut)
+	}
+	if got := boundedValues([]batch.IndexValue{{Name: "a", Value: message}}); got != nil {
+		t.Errorf("a long value is kept: %d", len(got))
 	}
 }

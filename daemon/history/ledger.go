@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
@@ -57,6 +58,8 @@ type entry struct {
 	*Account // nil until a pod, or the Job itself, has ended or is gone, see open
 	job      types.UID
 	running  int // pods
+	// values is the data of the ConfigMap with the values of its indexes, once a pod that has some has ended.
+	values map[string]string
 	// ended: another controller has ended the Job (JobSpec.ManagedBy) while nothing here ran.
 	ended bool
 }
@@ -221,6 +224,15 @@ func (c *Ledger) end(p *loop.Pass, obj *corev1.Pod, use *Pod) error {
 	ended := use.End(obj, p.Now)
 	if c.gpus != nil {
 		c.gpus(obj).had(&ended)
+	}
+	if obj.Annotations[batch.IndexEnvAnnotation] != "" {
+		if a.values == nil {
+			var err error
+			if a.values, err = objects.PodIndexValues(p, obj); err != nil {
+				return err
+			}
+		}
+		ended.Values = boundedValues(batch.PodIndexValues(obj, a.values))
 	}
 	a.Asks(obj, &ended)
 	if part := a.Add(ended); part != nil {

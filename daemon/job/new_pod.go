@@ -51,6 +51,10 @@ func NewPodFor(job *batchv1.Job, n NewPod, suffix string) *corev1.Pod {
 		end := "-" + strconv.Itoa(int(n.Index)) + "-"
 		pod.GenerateName = job.Name[:min(len(job.Name), maxGenerateName-len(end))] + end
 		setIndex(pod, job.Name, n.Index)
+		if values := job.Annotations[batch.IndexEnvAnnotation]; values != "" {
+			batch.SetIndexEnv(&pod.Spec, values, int(n.Index))
+			put(&pod.Annotations, batch.IndexEnvAnnotation, values)
+		}
 	}
 	growPod(pod, job.Annotations, n.Grown)
 	if attempt := batch.AttemptOf(job.Annotations); attempt > 1 {

@@ -1,12 +1,15 @@
 package job
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 func TestPodNamesFitIntoALabel(t *testing.T) {
@@ -63,5 +66,43 @@ func TestPodsKnowTheirIndex(t *testing.T) {
 	}
 	if plain := NewPodFor(job, NewPod{Index: -1}, "abcde"); plain.Spec.Hostname != "" || len(plain.Annotations) > 0 || len(plain.Spec.Containers[0].Env) != 1 {
 		t.Errorf("a pod of a NonIndexed Job has an index: %v", plain)
+	}
+}
+
+func TestVariablesHaveTheValuesOfTheIndex(t *testing.T) {
+	from := func(configMap, key string) corev1.EnvVar {
+		return corev1.EnvVar{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: configMap}, Key: key,
+		}}}
+	}
+	job := newJob(func(s *batchv1.JobSpec) {
+		s.Template.Spec.InitContainers = []corev1.Container{{Name: "init", Env: []corev1.EnvVar{from("values", "lr")}}}
+		s.Template.Spec.Containers = []corev1.Container{{Name: "main", Env: []corev1.EnvVar{from("values", "lr"), from("others", "lr")}}}
+	})
+	keys := func(pod *corev1.Pod) (all []string) {
+		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+			for _, e := range c.Env {
+				if e.Name == "A" {
+					all = append(all, e.ValueFrom.ConfigMapKeyRef.Key)
+				}
+			}
+		}
+		return all
+	}
+	if got := keys(NewPodFor(job, NewPod{Index: 12}, "abcde")); !slices.Equal(got, []string{"lr", "lr", "lr"}) {
+		t.Errorf("without the annotation: %v", got)
+	}
+	job.Annotations = map[string]string{batch.IndexEnvAnnotation: "values"}
+	before := job.DeepCopy()
+	pod := NewPodFor(job, NewPod{Index: 12}, "abcde")
+	if got := keys(pod); !slices.Equal(got, []string{"12.lr", "12.lr", "lr"}) {
+		t.Errorf("%v", got)
+	}
+	data := map[string]string{"12.lr": "0.1", "lr": "1", "2.lr": "2"}
+	if got := batch.PodIndexValues(pod, data); !slices.Equal(got, []batch.IndexValue{{Name: "lr", Value: "0.1"}}) {
+		t.Errorf("its values are %v", got)
+	}
+	if diff := cmp.Diff(before, job); diff != "" {
+		t.Errorf("the template was changed:\n%s", diff)
 	}
 }

@@ -198,7 +198,7 @@ func (f *following) observe(p *corev1.Pod, r logRecord, whole bool) {
 		}
 		for _, a := range f.attempts(&r, c) {
 			if a < int(status.RestartCount) || a == int(status.RestartCount) && status.ContainerID != "" {
-				f.begin(recorded{attemptLog{p.UID, c, a}, r}, whole)
+				f.begin(recorded{attemptLog: attemptLog{p.UID, c, a}, record: r}, whole)
 			}
 		}
 	}
@@ -209,7 +209,7 @@ func (f *following) observe(p *corev1.Pod, r logRecord, whole bool) {
 func (f *following) remaining(r logRecord) {
 	for _, c := range f.containers {
 		for _, a := range f.attempts(&r, c) {
-			f.begin(recorded{attemptLog{r.UID, c, a}, r}, true)
+			f.begin(recorded{attemptLog: attemptLog{r.UID, c, a}, record: r}, true)
 		}
 	}
 	f.endAll(r.UID)

@@ -31,6 +31,7 @@ type jobLogs struct {
 	job        *batchv1.Job
 	opts       *batch.JobLogOptions
 	containers []string
+	values     *batch.IndexValues // for prefixes; nil if there are none
 	out        *lineMerger
 	tails      map[attemptLog]int64 // how many lines are wanted of the logs that were there at first; nil is all
 }
@@ -50,6 +51,14 @@ func (k *Logs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogOptio
 		return nil, ctx.Err()
 	}
 	l := &jobLogs{Logs: k, job: j, opts: o, containers: o.Containers(j)}
+	if o.Prefix {
+		if err := l.store.View(func(s *store.Snapshot) (err error) {
+			l.values, err = objects.IndexValues(s, j)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
 	there := l.there(l.ofJob(j.UID))
 	if len(there) == 0 && (!o.Follow || o.Previous) {
 		if err := l.whyNone(); err != nil {
@@ -137,6 +146,7 @@ func quoted(names []string) string {
 type recorded struct {
 	attemptLog
 	record logRecord
+	values string // of its index, for its prefix
 }
 
 // there lists the logs of some pods that are wanted and exist.
@@ -152,7 +162,7 @@ func (l *jobLogs) there(of []logRecord) (all []recorded) {
 				attempts = attempts[n-1:]
 			}
 			for _, a := range attempts {
-				all = append(all, recorded{attemptLog{r.UID, c, a}, r})
+				all = append(all, recorded{attemptLog: attemptLog{r.UID, c, a}, record: r})
 			}
 		}
 	}
@@ -178,6 +188,9 @@ func (l *jobLogs) read(ctx context.Context, log recorded, whole bool, ended <-ch
 	o.TailLines = nil
 	if lines, there := l.tails[log.attemptLog]; there && !whole {
 		o.TailLines = &lines
+	}
+	if log.record.Index != nil {
+		log.values = l.values.Words(*log.record.Index)
 	}
 	if l.opts.Prefix {
 		o.Prefix = log.prefix
@@ -246,6 +259,9 @@ func (log recorded) prefix(s logs.Stream) string {
 	more := ""
 	if log.record.Index != nil {
 		more = fmt.Sprintf(" index=%d", *log.record.Index)
+		if log.values != "" {
+			more += "(" + log.values + ")"
+		}
 	}
 	// What is usual is left out.
 	for _, n := range []struct {

@@ -47,6 +47,8 @@ type Subject struct {
 	Forecast *forecast.Forecast
 	// After is for which Jobs it waits.
 	After []picture.Link
+	// Words returns the values of an index, see picture.Cells; nil if the indexes have none.
+	Words func(index int) string
 }
 
 // Drawing is a Picture whose cells are not coded yet.
@@ -86,11 +88,19 @@ func Draw(of Subject, a *Ended, running []Running, now time.Time) *Drawing {
 	p := &picture.Picture{APIVersion: picture.APIVersion, Kind: picture.Kind, At: now.UnixMilli(), Job: d.job}
 	out := &Drawing{Picture: p}
 	p.Cells, out.states, out.details = d.columns()
+	if of.Words != nil && d.indexed && d.per == 1 && p.Cells.Count <= maxValues {
+		for index := range p.Cells.Count {
+			p.Cells.Values = append(p.Cells.Values, of.Words(index))
+		}
+	}
 	p.Stream = d.stream()
 	p.Histograms = d.histograms(of.Job)
 	p.Failures = a.Failures(out, true)
 	return out
 }
+
+// maxValues is of how many cells the values are in a picture; of one of more, ?cell= has them.
+const maxValues = 5000
 
 type drawer struct {
 	*Ended

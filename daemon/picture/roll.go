@@ -28,6 +28,7 @@ const (
 	streamPart
 	histogramsPart
 	failuresPart
+	progressPart
 	parts
 )
 
@@ -41,7 +42,7 @@ type changed struct {
 func (r *Roll) Show(d *Drawing) (uint64, error) {
 	next := r.at + 1
 	changes := r.last == nil
-	for i, part := range []any{d.Job, d.Stream, d.Histograms, d.Failures} {
+	for i, part := range []any{d.Job, d.Stream, d.Histograms, d.Failures, d.Progress} {
 		text, err := json.Marshal(part)
 		if err != nil {
 			return 0, err
@@ -51,7 +52,8 @@ func (r *Roll) Show(d *Drawing) (uint64, error) {
 		}
 	}
 	switch {
-	case r.last == nil || r.last.Cells.Count != d.Cells.Count || r.last.Cells.Per != d.Cells.Per || r.last.Cells.Longest != d.Cells.Longest:
+	case r.last == nil || r.last.Cells.Count != d.Cells.Count || r.last.Cells.Per != d.Cells.Per || r.last.Cells.Longest != d.Cells.Longest,
+		len(r.last.Cells.Values) != len(d.Cells.Values):
 		r.log, r.from, changes = r.log[:0], next, true
 	default:
 		for i := range d.states {
@@ -109,6 +111,9 @@ func (r *Roll) Since(at uint64) (*picture.Picture, bool) {
 	}
 	if r.since[failuresPart] > at {
 		p.Failures = r.last.Failures
+	}
+	if r.since[progressPart] > at {
+		p.Progress = r.last.Progress
 	}
 	var cells []int32
 	for _, c := range slices.Backward(r.log) {

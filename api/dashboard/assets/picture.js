@@ -156,7 +156,9 @@ export class Picture {
     const gridPart = element('div', 'jp-gridbox');
     gridPart.append(this.grid);
     this.detail = element('div', 'jp-detail'); // for whoever shows more of the chosen cell
-    box.append(this.summary, this.legend, gridPart, this.tip, this.detail, this.failed, stream, this.bars);
+    this.far = element('section', 'jp-part');
+    this.far.hidden = true;
+    box.append(this.summary, this.legend, gridPart, this.tip, this.detail, this.far, this.failed, stream, this.bars);
     this.root.append(box);
 
     const pointed = e => { // offsetX is rounded, and a cell may be a pixel
@@ -183,7 +185,7 @@ export class Picture {
   update(data) {
     if (!data.delta) this.data = {};
     if (!this.data) return;
-    for (const part of ['job', 'stream', 'histograms', 'failures']) {
+    for (const part of ['job', 'stream', 'histograms', 'failures', 'progress']) {
       if (data[part]) this.data[part] = data[part];
     }
     this.data.at = data.at;
@@ -205,6 +207,7 @@ export class Picture {
     if (this.selected >= this.states.length) this.selected = -1;
     if (data.job) this.showJob();
     if (data.failures) this.showFailures();
+    if (data.progress || !data.delta) this.showProgress();
     if (data.histograms) this.showHistograms();
     if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.draw(); });
   }
@@ -227,14 +230,22 @@ export class Picture {
     const state = String.fromCharCode(this.states[cell]);
     const detail = detailOf.get(this.details[cell]) || 0, level = detail % 16, retries = detail >> 4;
     const label = cells.per > 1 ? `Indexes ${whole(cell * cells.per)} to ${whole((cell + 1) * cells.per - 1)}`
-      : `${job.indexed ? 'Index' : 'Pod'} ${cell}`;
+      : `${job.indexed ? 'Index' : 'Pod'} ${cell}${this.valuesOf(cell)}`;
     let text = `${label}: ${names[state] || state}`;
     if (level > 0) {
       const bound = l => Math.expm1(l * Math.log1p(cells.longest) / 14);
       text += level === 1 ? ', less than ' + duration(Math.max(1, bound(0.5))) : ', about ' + duration(bound(level - 1));
     }
     if (retries > 0) text += `, ${retries === 3 ? '3 or more retries' : retries === 1 ? '1 retry' : retries + ' retries'}`;
+    const far = (this.data.progress?.pods || []).find(p => p.cell === cell && job.indexed);
+    if (far) text += `, ${far.percent}% ${far.words || ''}`.trimEnd();
     return text;
+  }
+
+  // valuesOf returns the values of a cell's index in parentheses, if it has any.
+  valuesOf(cell) {
+    const {values} = this.data.cells;
+    return values && values[cell] ? ` (${values[cell]})` : '';
   }
 
   first(state) {
@@ -344,10 +355,12 @@ export class Picture {
       for (const cell of all.slice(0, 12)) {
         const button = element('button', 'jp-cell', String(cell));
         button.type = 'button';
+        button.title = this.valuesOf(cell).trim();
         button.addEventListener('click', () => this.choose(cell));
         cells.append(button);
       }
       if (all.length > 12 || group.more) cells.append('…');
+      else if (all.length === 1) cells.append(element('small', '', this.valuesOf(all[0])));
       row.append(code, element('td', '', whole(group.pods) + (group.final === 0 ? ' (retried)' : '')), cells,
         element('td', 'jp-line', group.line || '–'));
       body.append(row);
@@ -355,6 +368,21 @@ export class Picture {
     table.append(top, body);
     this.failedBody.append(table);
     if (failures.more) this.failedBody.append(element('p', 'jp-more', `And ${whole(failures.more)} in other ways.`));
+  }
+
+  // showProgress lists how far pods that run say they are.
+  showProgress() {
+    const {progress, job} = this.data, pods = progress?.pods || [];
+    this.far.hidden = !pods.length;
+    this.far.replaceChildren();
+    for (const p of pods) {
+      const row = element('div', 'jp-far'), bar = element('progress');
+      bar.max = 100;
+      bar.value = p.percent;
+      bar.setAttribute('aria-label', p.pod);
+      row.append(element('span', '', job.indexed ? `Index ${p.cell}${this.valuesOf(p.cell)}` : p.pod), bar, element('span', '', `${p.percent}% ${p.words || ''}`));
+      this.far.append(row);
+    }
   }
 
   showHistograms() {

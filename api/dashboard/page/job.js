@@ -38,8 +38,8 @@ export function jobPage(main, signal, status, ns, name) {
   async function showPods(cell) {
     if (cell < 0) { picture.detail.replaceChildren(); return; }
     try {
-      const {pods = []} = await get(path + '/picture?cell=' + cell, signal);
-      picture.detail.replaceChildren(table(['Pod', 'Began', 'Took', 'Exit code', 'Reason'], pods.map(a => [
+      const {pods = [], values = []} = await get(path + '/picture?cell=' + cell, signal);
+      picture.detail.replaceChildren(...values.map(v => h('p', {class: 'faint'}, `${v.name} = ${v.value}`)), table(['Pod', 'Began', 'Took', 'Exit code', 'Reason'], pods.map(a => [
         h('a', {href: link('pods', ns, a.pod)}, a.pod), a.started ? new Date(a.started * 1000).toLocaleString() : '–',
         a.started ? between(a.started * 1000 && new Date(a.started * 1000).toISOString(), a.ended ? new Date(a.ended * 1000).toISOString() : '') : '–',
         a.exitCode ?? '', a.reason ?? '']), `Nothing has run for ${cell} yet.`));

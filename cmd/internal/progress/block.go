@@ -64,7 +64,7 @@ func block(m *Model, now time.Time, last []string, s style) []string {
 		}
 		lines = append(lines, "  "+s.paint(cyan, t.State)+" "+t.Name+"  "+t.amount())
 	}
-	lines = append(lines, podLines(m.Pods(), now, s)...)
+	lines = append(lines, podLines(m.Pods(), m.Far, now, s)...)
 	for _, l := range last {
 		lines = append(lines, s.paint(faint, "  | "+l))
 	}
@@ -184,7 +184,7 @@ func cells(j *batchv1.Job, pods []*Pod, s style) []string {
 }
 
 // podLines shows the pods that have not ended: first those that wait for something, then those that have run longest.
-func podLines(pods []*Pod, now time.Time, s style) []string {
+func podLines(pods []*Pod, far func(pod string) string, now time.Time, s style) []string {
 	active := slices.DeleteFunc(slices.Clone(pods), func(p *Pod) bool { return p.State.over() })
 	slices.SortStableFunc(active, func(a, b *Pod) int {
 		return cmp.Or(compareBool(a.Reason == "", b.Reason == ""), b.rank()-a.rank(), cmp.Compare(a.Name, b.Name))
@@ -196,8 +196,14 @@ func podLines(pods []*Pod, now time.Time, s style) []string {
 			break
 		}
 		line := "  " + p.Name + "  " + s.paint(yellow, string(p.State))
+		if len(p.Values) > 0 {
+			line += "  " + batch.IndexWords(p.Values)
+		}
 		if p.State == Running {
 			line += "  " + short(p.Duration(now).Round(time.Second))
+		}
+		if said := far(p.Name); said != "" {
+			line += "  " + s.paint(cyan, said)
 		}
 		if p.Restarts > 0 {
 			line += fmt.Sprintf("  %d restarts", p.Restarts)

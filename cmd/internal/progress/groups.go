@@ -105,7 +105,7 @@ func (g *groups) Log(c Chunk) {
 	if of == nil {
 		of = &group{pod: c.Pod, title: "pod " + c.Pod}
 		if c.Index != nil {
-			of.title += fmt.Sprintf(" (index %d)", *c.Index)
+			of.title += " (" + indexText(*c.Index, c.Values) + ")"
 		}
 		g.byName[c.Pod] = of
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -29,7 +30,7 @@ func sentence(e Event) string {
 	case "pod":
 		out = "pod " + e.Name
 		if e.Index != nil {
-			out += fmt.Sprintf(" (index %d)", *e.Index)
+			out += " (" + indexText(*e.Index, batch.IndexWords(e.Values)) + ")"
 		}
 		out += ": " + e.State
 	case "image":
@@ -65,6 +66,14 @@ func sentence(e Event) string {
 	return out
 }
 
+// indexText names an index, with its values if it has any.
+func indexText(index int, values string) string {
+	if values == "" {
+		return fmt.Sprintf("index %d", index)
+	}
+	return fmt.Sprintf("index %d: %s", index, values)
+}
+
 // endLines are the lines below the end of a Job. What its first line says of a single failure is not repeated.
 func endLines(e Event) (lines []string) {
 	failed := 0
@@ -80,6 +89,9 @@ func endLines(e Event) (lines []string) {
 			switch {
 			case f.Indexes != "":
 				line += "index " + f.Indexes
+				if len(f.Values) > 0 {
+					line += " (" + strings.Join(f.Values, "; ") + ")"
+				}
 			default:
 				line += "pod " + strings.Join(f.Pods, ", ")
 				if rest := f.Count - len(f.Pods); rest > 0 {

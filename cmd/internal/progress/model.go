@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/podspec"
 )
 
@@ -39,7 +41,9 @@ type Pod struct {
 	Name  string
 	UID   types.UID
 	Index *int
-	State PodState
+	// Values are those of its index.
+	Values []batch.IndexValue
+	State  PodState
 	// Reason and Message say why it waits or has failed, as the API has it.
 	Reason, Message string
 	// Image is what is being waited for, if a container waits for its image.
@@ -64,7 +68,9 @@ type Model struct {
 	order    []types.UID
 	jobState string
 	why      string // why the Job waits
-	ran      bool   // a pod of it has been running
+	values   *batch.IndexValues
+	far      map[string]string // how far pods that have not ended say they are, by their names
+	ran      bool              // a pod of it has been running
 }
 
 // Created is in the first event of a new Job.
@@ -131,6 +137,45 @@ func JobState(j *batchv1.Job) (state, reason, message string) {
 	return strings.ToLower(batch.State(j)), reason, message
 }
 
+// SawProgress takes in a line that a pod has printed, and reports whether it says how far the pod is (picture.ParseProgress).
+func (m *Model) SawProgress(pod string, line []byte) bool {
+	if !bytes.HasPrefix(line, []byte("::")) { // as most are
+		return false
+	}
+	percent, words, ok := picture.ParseProgress(string(line))
+	if !ok {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.far == nil {
+		m.far = map[string]string{}
+	}
+	m.far[pod] = strings.TrimSpace(fmt.Sprintf("%d%% %s", percent, words))
+	return true
+}
+
+// Far says how far a pod is, by its own words; empty if it has not said that.
+func (m *Model) Far(pod string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.far[pod]
+}
+
+// SetValues takes in the values of the Job's indexes. It is called before there are pods.
+func (m *Model) SetValues(values *batch.IndexValues) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.values = values
+}
+
+// Values returns the values of the Job's indexes; nil if it has none.
+func (m *Model) Values() *batch.IndexValues {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.values
+}
+
 // SetWhy takes in why the Job waits.
 func (m *Model) SetWhy(why string) {
 	m.mu.Lock()
@@ -172,11 +217,17 @@ func (m *Model) setPod(p *corev1.Pod, now time.Time) []Event {
 		m.pods = map[types.UID]*Pod{}
 	}
 	next := PodOf(p)
+	if next.Index != nil {
+		next.Values = m.values.Of(*next.Index)
+	}
 	before := m.pods[p.UID]
 	if before == nil {
 		m.order = append(m.order, p.UID)
 	} else {
 		next.began, next.ended = before.began, before.ended
+	}
+	if next.State.over() {
+		delete(m.far, p.Name)
 	}
 	next.seen(now)
 	m.pods[p.UID] = &next
@@ -202,7 +253,7 @@ func (m *Model) DeletePod(p *corev1.Pod, now time.Time) []Event {
 func (p *Pod) event(namespace string, now time.Time) Event {
 	e := Event{
 		Time: now, Type: "pod", Namespace: namespace, Name: p.Name, State: string(p.State),
-		Reason: p.Reason, Message: p.Message, Index: p.Index, ExitCode: p.ExitCode,
+		Reason: p.Reason, Message: p.Message, Index: p.Index, Values: p.Values, ExitCode: p.ExitCode,
 	}
 	if p.State.over() {
 		e.Seconds = p.Duration(now).Seconds()

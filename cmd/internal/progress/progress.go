@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // The forms in which progress can be shown (--progress).
@@ -52,8 +54,9 @@ type Event struct {
 	// Reason and Message say why, as the API has it.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Index is the completion index of the pod.
-	Index *int `json:"index,omitempty"`
+	// Index is the completion index of the pod, and Values are those of the index (jobd.dev/index-env).
+	Index  *int               `json:"index,omitempty"`
+	Values []batch.IndexValue `json:"values,omitempty"`
 	// Container and Stream say where a line of a log comes from, and Line is its text.
 	// Attempt, Try and Restart are those of a Source.
 	Container string `json:"container,omitempty"`
@@ -86,6 +89,8 @@ type Failure struct {
 	// Indexes are listed as in a Job's status. Pods are the first few of a Job without indexes.
 	Indexes string   `json:"indexes,omitempty"`
 	Pods    []string `json:"pods,omitempty"`
+	// Values are those of the first few indexes, as they are shown (batch.IndexWords), if they have any.
+	Values []string `json:"values,omitempty"`
 }
 
 // Counts are a Job's pods by their state, as its status has them.
@@ -103,6 +108,7 @@ type Source struct {
 	Pod       string
 	Container string
 	Index     *int
+	Values    string // of the index, as batch.IndexWords has them
 	// Attempt is that of the Job, and Try which of the pods of its index in that attempt it is; 0 if it is the first, or that is
 	// not known. Restart is how often the container was started again in its pod.
 	Attempt, Try, Restart int
@@ -145,6 +151,9 @@ func (s Source) Prefix() string {
 	out := fmt.Sprintf("[pod/%s/%s", s.Pod, s.Container)
 	if s.Index != nil {
 		out += fmt.Sprintf(" index=%d", *s.Index)
+		if s.Values != "" {
+			out += "(" + s.Values + ")"
+		}
 	}
 	for _, n := range []struct {
 		name string

@@ -3,8 +3,10 @@ package submit
 import (
 	"context"
 	"errors"
+	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -66,4 +68,63 @@ func jobsNamed(client kubernetes.Interface, namespace, name string) *watched[*ba
 			return api.Watch(ctx, o)
 		},
 	}
+}
+
+// podsOf are the pods of a Job.
+func podsOf(client kubernetes.Interface, j *batchv1.Job) *watched[*corev1.Pod] {
+	api, selector := client.CoreV1().Pods(j.Namespace), selectorOf(j)
+	return &watched[*corev1.Pod]{
+		list: func(ctx context.Context, o metav1.ListOptions) ([]*corev1.Pod, string, error) {
+			o.LabelSelector = selector
+			list, err := api.List(ctx, o)
+			if err != nil {
+				return nil, "", err
+			}
+			return pointers(list.Items), list.ResourceVersion, nil
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return api.Watch(ctx, o)
+		},
+	}
+}
+
+// Seen is called with what is seen of a Job, by several goroutines.
+type Seen struct {
+	Job func(j *batchv1.Job, deleted bool)
+	Pod func(p *corev1.Pod, deleted bool)
+	// Connected is called with nil when the server answers, and with the error when it does not. Refused is called once: it does not want to.
+	Connected, Refused func(error)
+}
+
+// Watch watches a Job and its pods until ctx ends; then Wait of what it returns returns.
+func (c *Client) Watch(ctx context.Context, j *batchv1.Job, seen Seen) *sync.WaitGroup {
+	jobs, pods := jobsNamed(c.Kubernetes, j.Namespace, j.Name), podsOf(c.Kubernetes, j)
+	jobs.see, jobs.connected = seen.Job, seen.Connected
+	pods.see, pods.connected = seen.Pod, func(error) {} // the watch of the Job says it
+	ends := &sync.WaitGroup{}
+	for _, watch := range []func() error{
+		func() error { return jobs.run(ctx, j.ResourceVersion, j) },
+		func() error { return pods.run(ctx, "") },
+	} {
+		ends.Go(func() {
+			if err := watch(); ctx.Err() == nil {
+				seen.Refused(err)
+			}
+		})
+	}
+	return ends
+}
+
+// ResultOf returns how a Job has ended, by its pods as they are now.
+func ResultOf(ctx context.Context, client kubernetes.Interface, j *batchv1.Job) (Result, error) {
+	f := newFailures(j)
+	list, err := client.CoreV1().Pods(j.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selectorOf(j)})
+	if err != nil {
+		return Result{}, err
+	}
+	for i := range list.Items {
+		f.see(&list.Items[i])
+	}
+	return f.result(j), nil
 }

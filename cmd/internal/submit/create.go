@@ -75,6 +75,16 @@ func (m *Manifests) create(ctx context.Context, client *Client, namespace string
 	if u.GetName() == "" && u.GetGenerateName() == "" {
 		return nil, fmt.Errorf("the Job has no name: give it one with --name, or metadata.generateName")
 	}
+	if m.Values != nil {
+		if ours, err := IsJobd(client.Kubernetes.Discovery()); err != nil {
+			return nil, err
+		} else if !ours {
+			return nil, errors.New("--param and --each need jobd: a cluster gives all indexes the same variables")
+		}
+		if err := unstructured.SetNestedField(u.Object, true, "spec", "suspend"); err != nil {
+			return nil, err
+		}
+	}
 	options := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, DryRun: dry}
 	raw, err := json.Marshal(u.Object)
 	if err != nil {
@@ -97,7 +107,10 @@ func (m *Manifests) create(ctx context.Context, client *Client, namespace string
 		return nil, fmt.Errorf("job %s exists already: choose another --name, replace it (--replace), or follow it with: jobctl follow jobs/%[1]s",
 			u.GetName())
 	}
-	return created, err
+	if err != nil || m.Values == nil || dryRun {
+		return created, err
+	}
+	return m.createValues(ctx, client, created)
 }
 
 // remove deletes a Job, and waits until it and its pods are gone.

@@ -32,6 +32,10 @@ type Options struct {
 	Replace   bool
 	After     []string
 	At        string
+	// DetachKeys leave an interactive session.
+	DetachKeys string
+	// Params and Each are values for the indexes of the Job: NAME=VALUE,VALUE and files of CSV.
+	Params, Each []string
 	// IgnoreDirectives are options of a script's lines that are left out.
 	IgnoreDirectives []string
 	// Here says that the Job runs on this machine, so that what it mounts of the host can be looked at.
@@ -60,9 +64,15 @@ func (o *Options) AddSubmitFlags(flags *pflag.FlagSet) {
 	flags.Int32Var(&o.Completions, "completions", 0, "With --image: how many pods have to succeed (1)")
 	flags.Int32Var(&o.Parallelism, "parallelism", 0, "With --image: how many pods run at a time (1)")
 	flags.BoolVar(&o.Indexed, "indexed", false, "With --image: each pod has an index, in $JOB_COMPLETION_INDEX")
+	flags.StringArrayVar(&o.Params, "param", nil,
+		"With --image: an index for each of these values, NAME=VALUE,VALUE (quoted as in CSV); of several flags, for each combination. "+
+			"The variable NAME has the value, and $(NAME) in the command too")
+	flags.StringArrayVar(&o.Each, "each", nil,
+		"With --image: an index for each row of a CSV file, whose first row names the variables; - is the standard input")
 	flags.StringArrayVarP(&o.Env, "env", "e", nil, "With --image: an environment variable, NAME=VALUE, or NAME for its value here")
 	flags.StringVar(&o.CPU, "cpu", "", "With --image: how many CPUs the container requests and may use, such as 2 or 500m")
 	flags.StringVar(&o.Memory, "memory", "", "With --image: how much memory the container requests and may use, such as 4Gi, or auto for what its former runs used and some more")
+	flags.Int64Var(&o.GPUs, "gpus", 0, "With --image: how many GPUs the container has (nvidia.com/gpu)")
 	flags.StringArrayVar(&o.Volumes, "volume", nil, "With --image: mount a file or directory of the host, which must exist, HOST:PATH or HOST:PATH:ro")
 	flags.StringVarP(&o.WorkDir, "workdir", "w", "", "With --image: working directory of the command (that of the image)")
 	flags.Int32Var(&o.BackoffLimit, "backoff-limit", 0, "With --image: how many pods may fail before the Job does")
@@ -71,6 +81,14 @@ func (o *Options) AddSubmitFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.TTL, "ttl", 0, "With --image: how long after its end the Job is removed, in whole seconds (never)")
 	flags.StringVar(&o.Pull, "pull", "", "With --image: whether the image is pulled: always, missing or never (as in a manifest)")
 	flags.StringArrayVarP(&o.Labels, "label", "l", nil, "With --image: a label of the Job, NAME=VALUE")
+}
+
+// AddInteractiveFlags adds the flags for a Job to talk to.
+func (o *Options) AddInteractiveFlags(flags *pflag.FlagSet, detachKeys string) {
+	flags.BoolVarP(&o.Stdin, "stdin", "i", false,
+		"With --image: attach the standard input to the container when it runs, however long that takes; --deadline, from then on, is 8h if it is not given")
+	flags.BoolVarP(&o.TTY, "tty", "t", false, "With -i: on a terminal. The Job ends with it, and with Ctrl-C while it waits")
+	flags.StringVar(&o.DetachKeys, "detach-keys", detachKeys, "With -it: the keys that leave the Job running; jobctl attach jobs/NAME joins it again")
 }
 
 // AddFollowFlags adds the flags that say how a Job is followed. onStartError is the default of that flag.
@@ -111,7 +129,7 @@ func (o *FollowOptions) Check() error {
 // templateFlags are those that say nothing beside a file.
 var templateFlags = []string{
 	"completions", "parallelism", "indexed", "env", "cpu", "memory", "volume", "workdir", "backoff-limit", "deadline", "ttl",
-	"pull", "label",
+	"pull", "label", "gpus", "param", "each", "stdin", "tty",
 }
 
 // Manifests reads what the command line names: files, or flags and a command.
@@ -154,9 +172,14 @@ func (o *Options) Manifests(flags *pflag.FlagSet, command []string, stdin io.Rea
 		if err != nil {
 			return nil, err
 		}
+		values, err := o.sweep(j, flags.Changed, stdin)
+		if err != nil {
+			return nil, err
+		}
 		if m, err = manifestsOf(j); err != nil {
 			return nil, err
 		}
+		m.Values = values
 	default:
 		return nil, errors.New("nothing to run: name a file with -f, or an image with --image")
 	}
@@ -186,6 +209,9 @@ func (o *Options) finish(m *Manifests) error {
 // Print writes the Job instead of running it, as --dry-run and -o ask for.
 func (o *Options) Print(out io.Writer, m *Manifests, created *batchv1.Job) error {
 	var object any = m.Job.Object
+	if m.Values != nil && o.DryRun == "client" && o.Output != "" && o.Output != "name" {
+		object = map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{m.Values, m.Job.Object}}
+	}
 	if created != nil {
 		created.APIVersion, created.Kind = "batch/v1", "Job"
 		created.ManagedFields = nil
@@ -275,7 +301,7 @@ func (o *FollowOptions) Finish(d progress.Display, errOut io.Writer, e Ended, er
 	now := time.Now()
 	r := summary.Report{Job: e.Job, Interrupted: e.Interrupted, Logs: o.tails}
 	if e.Model != nil {
-		r.Pods = e.Model.Pods()
+		r.Pods, r.Values = e.Model.Pods(), e.Model.Values()
 	}
 	switch {
 	case err != nil:

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/cmd/internal/progress"
@@ -139,6 +138,7 @@ func (f *Follower) Follow(ctx context.Context, j *batchv1.Job, isNew bool) (Ende
 	}
 	defer r.wait.Wait()
 	defer cancel()
+	r.model.SetValues(IndexValues(ctx, f.Client.Kubernetes, j))
 	r.emit(r.model.SetJob(j, time.Now()))
 	version := ""
 	if isNew { // it has no pods yet
@@ -172,28 +172,15 @@ func (r *following) watchJob() {
 	})
 }
 
-func (r *following) selector() string {
-	return labels.Set{batchv1.ControllerUidLabel: string(r.job.UID)}.String()
+// selectorOf selects the pods of a Job.
+func selectorOf(j *batchv1.Job) string {
+	return labels.Set{batchv1.ControllerUidLabel: string(j.UID)}.String()
 }
 
 func (r *following) watchPods(version string) {
-	api, selector := r.Client.Kubernetes.CoreV1().Pods(r.job.Namespace), r.selector()
-	pods := &watched[*corev1.Pod]{
-		list: func(ctx context.Context, o metav1.ListOptions) ([]*corev1.Pod, string, error) {
-			o.LabelSelector = selector
-			list, err := api.List(ctx, o)
-			if err != nil {
-				return nil, "", err
-			}
-			return pointers(list.Items), list.ResourceVersion, nil
-		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = selector
-			return api.Watch(ctx, o)
-		},
-		see:       func(p *corev1.Pod, deleted bool) { r.send(update{is: aboutPod, pod: p, deleted: deleted}) },
-		connected: func(error) {}, // the watch of the Job says it
-	}
+	pods := podsOf(r.Client.Kubernetes, r.job)
+	pods.see = func(p *corev1.Pod, deleted bool) { r.send(update{is: aboutPod, pod: p, deleted: deleted}) }
+	pods.connected = func(error) {} // the watch of the Job says it
 	r.wait.Go(func() {
 		if err := pods.run(r.ctx, version); r.ctx.Err() == nil {
 			r.send(update{is: refused, err: err})
@@ -225,6 +212,9 @@ func (r *following) followLogs() {
 // show shows what a pod has printed, or as a message that some of that is missing.
 func (r *following) show(c progress.Chunk) {
 	if c.Stream != missing {
+		if c.Begins && r.model.SawProgress(c.Pod, c.Text) {
+			r.Display.Update(r.model)
+		}
 		r.Display.Log(c)
 	} else if c.Begins {
 		r.notice("pod %s, container %s: %s", c.Pod, c.Container, c.Text)
@@ -469,7 +459,7 @@ func (r *following) hint(what string) {
 
 // lastLook reads the pods as they are now: those of a finished Job have ended, but the watch may be behind.
 func (r *following) lastLook() {
-	list, err := r.Client.Kubernetes.CoreV1().Pods(r.job.Namespace).List(r.ctx, metav1.ListOptions{LabelSelector: r.selector()})
+	list, err := r.Client.Kubernetes.CoreV1().Pods(r.job.Namespace).List(r.ctx, metav1.ListOptions{LabelSelector: selectorOf(r.job)})
 	if err != nil {
 		return // what was seen has to do
 	}

@@ -46,14 +46,13 @@ func habit(text string) string {
 	for _, h := range []struct{ flags, help string }{
 		{
 			"'i' 't' --interactive --tty --stdin",
-			"a Job has no terminal: for one, start a pod (jobctl run NAME -it --rm --image IMAGE -- sh), or enter one that runs (jobctl exec -it POD -- sh)",
+			"for a terminal, jobctl submit -it --image IMAGE -- sh waits for its turn and attaches, and jobctl exec -it POD -- sh enters a pod that runs",
 		},
 		{"'p' --publish", "no port of a Job is published: jobctl port-forward reaches one, or a file (-f) with a hostPort or a Service"},
 		{"'m'", "memory is --memory 4Gi"},
 		{"'u' --user", "the user is the securityContext of a file (-f)"},
 		{"--rm", "a Job is removed some time after its end by --ttl 10s"},
 		{"--mount", "a volume is --volume HOST:PATH, or HOST:PATH:ro"},
-		{"--gpus", "GPUs are requested in a file (-f): resources: {limits: {nvidia.com/gpu: 1}}"},
 		{"--cpus", "CPUs are --cpu 2"},
 		{"--network --net", "the network of a Job is in a file (-f): hostNetwork: true"},
 		{"--env-file", "variables are --env NAME=VALUE, or of a ConfigMap in a file (-f)"},

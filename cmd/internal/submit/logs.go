@@ -222,7 +222,7 @@ const missing = "missing"
 
 // prefixOf is what jobd writes before a line: its source, and then when it was written.
 var prefixOf = regexp.MustCompile(
-	`^\[pod/([^/ ]+)/([^/ ]+)(?: index=(\d+))?(?: attempt=(\d+))?(?: try=(\d+))?(?: restart=(\d+))?(?: (stdout|stderr|` + missing + `))?\] `,
+	`^\[pod/([^/ ]+)/([^/ ]+)(?: index=(\d+)(?:\(((?:[^()"]|"(?:[^"\\]|\\.)*")*)\))?)?(?: attempt=(\d+))?(?: try=(\d+))?(?: restart=(\d+))?(?: (stdout|stderr|` + missing + `))?\] `,
 )
 
 // prefixParser returns parsePrefix for the lines of a stream, most of which have the prefix of the line before.
@@ -247,12 +247,12 @@ func parsePrefix(line []byte) progress.Chunk {
 	if m == nil {
 		return progress.Chunk{Text: line}
 	}
-	from := progress.Source{Pod: string(m[1]), Container: string(m[2]), Stream: string(m[7])}
+	from := progress.Source{Pod: string(m[1]), Container: string(m[2]), Values: string(m[4]), Stream: string(m[8])}
 	if n, err := strconv.Atoi(string(m[3])); err == nil {
 		from.Index = &n
 	}
 	for i, n := range []*int{&from.Attempt, &from.Try, &from.Restart} {
-		*n, _ = strconv.Atoi(string(m[4+i])) // 0 of what is not there
+		*n, _ = strconv.Atoi(string(m[5+i])) // 0 of what is not there
 	}
 	return parseTime(from, line[len(m[0]):])
 }

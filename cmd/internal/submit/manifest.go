@@ -14,6 +14,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +27,9 @@ import (
 	"github.com/jobd/jobd/internal/quantity"
 )
 
+// gpu is the device that --gpus and batch systems count.
+const gpu = "nvidia.com/gpu"
+
 // Template is a Job that is described by flags instead of a file.
 type Template struct {
 	Image        string
@@ -35,6 +39,7 @@ type Template struct {
 	Indexed      bool
 	Env          []string // NAME=VALUE, or NAME for the value that the command has
 	CPU, Memory  string
+	GPUs         int64
 	Volumes      []string // HOST:PATH or HOST:PATH:ro
 	WorkDir      string
 	BackoffLimit int32
@@ -42,6 +47,7 @@ type Template struct {
 	TTL          time.Duration
 	Pull         string // always, missing or never
 	Labels       []string
+	Stdin, TTY   bool // the container reads what those write who attach to it, from a terminal
 }
 
 // Job returns the Job that the flags describe. getenv and wd are those of the command; given reports whether it has a flag,
@@ -62,6 +68,15 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 	}
 	if container.Resources, err = resources(t.CPU, memory); err != nil {
 		return nil, err
+	}
+	switch {
+	case t.GPUs > 0:
+		if container.Resources.Limits == nil {
+			container.Resources.Limits = corev1.ResourceList{}
+		}
+		container.Resources.Limits[gpu] = *resource.NewQuantity(t.GPUs, resource.DecimalSI)
+	case given("gpus"):
+		return nil, fmt.Errorf("--gpus: %d is no number of GPUs: leave the flag out for none", t.GPUs)
 	}
 	switch t.Pull {
 	case "":
@@ -114,6 +129,11 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 			return nil, err
 		}
 	}
+	if t.Stdin || t.TTY {
+		if err := t.interactive(j, given); err != nil {
+			return nil, err
+		}
+	}
 	for _, l := range t.Labels {
 		key, value, ok := strings.Cut(l, "=")
 		if !ok {
@@ -122,6 +142,35 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 		metav1.SetMetaDataLabel(&j.ObjectMeta, key, value)
 	}
 	return j, nil
+}
+
+const (
+	// sessionDeadline is how long an interactive Job runs at most unless something else is asked for: whoever forgets it keeps others waiting.
+	sessionDeadline = 8 * time.Hour
+	// sessionGrace is how long its container has to end: a shell on a terminal does not heed SIGTERM.
+	sessionGrace = 5
+)
+
+// interactive makes the Job one to attach to. Its deadline is that of the pod, which does not run while it is in the queue.
+func (t *Template) interactive(j *batchv1.Job, given func(flag string) bool) error {
+	switch {
+	case !t.Stdin:
+		return errors.New("-t needs -i: without it nobody could type anything")
+	case given("param"), given("each"), given("completions"), given("parallelism"), given("indexed"):
+		return errors.New("-i is for a Job of one pod: leave out --param, --each, --completions, --parallelism and --indexed")
+	}
+	c := &j.Spec.Template.Spec.Containers[0]
+	c.Stdin, c.TTY = true, t.TTY
+	c.StdinOnce = !t.TTY // the end of a file is that of the container's input
+	if !given("deadline") {
+		j.Spec.ActiveDeadlineSeconds = ptr.To(int64(sessionDeadline / time.Second))
+	}
+	pod := &j.Spec.Template.Spec
+	pod.ActiveDeadlineSeconds, j.Spec.ActiveDeadlineSeconds = j.Spec.ActiveDeadlineSeconds, nil
+	if t.TTY {
+		pod.TerminationGracePeriodSeconds = ptr.To[int64](sessionGrace)
+	}
+	return nil
 }
 
 // wholeSeconds returns a duration as the API counts it. A fraction is refused, since either way of rounding it would surprise
@@ -238,6 +287,8 @@ func hostPathsExist(pod *corev1.PodSpec) error {
 type Manifests struct {
 	Job    *unstructured.Unstructured
 	Others []*unstructured.Unstructured
+	// Values has the values of each index (--param, --each); nil if there are none.
+	Values *corev1.ConfigMap
 	// After are the Jobs that the command line names, for which the Job waits.
 	After []batch.Need
 	// Replace says that a Job of the same name is deleted first.

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
@@ -27,8 +26,6 @@ const (
 	scriptDir = "/var/spool/jobd"
 	// description is the well-known annotation for people.
 	description = "kubernetes.io/description"
-	// gpu is the device that batch systems count.
-	gpu = "nvidia.com/gpu"
 	// maxParallel is how many pods a Job of very many may run at a time.
 	maxParallel = 10_000
 )
@@ -84,9 +81,14 @@ func (o *Options) Script(flags *pflag.FlagSet, file string, args []string, stdin
 	if err != nil {
 		return nil, nil, err
 	}
+	values, err := o.sweep(j, flags.Changed, stdin)
+	if err != nil {
+		return nil, nil, err
+	}
 	if m, err = manifestsOf(j); err != nil {
 		return nil, nil, err
 	}
+	m.Values = values
 	return m, s.Notes, o.finish(m)
 }
 
@@ -129,6 +131,9 @@ func (o *Options) scriptJob(
 	if s.MiB > 0 && !given("memory") {
 		t.Memory = fmt.Sprintf("%dMi", s.MiB)
 	}
+	if s.GPUs > 0 && !given("gpus") {
+		t.GPUs = s.GPUs
+	}
 	if !given("workdir") {
 		for _, dir := range []string{s.ContainerDir, s.Dir} {
 			if dir != "" {
@@ -164,12 +169,6 @@ func (o *Options) scriptJob(
 		}},
 	}}})
 	j.Spec.Template.Annotations = map[string]string{batch.ScriptAnnotation: s.Text}
-	if s.GPUs > 0 {
-		if c.Resources.Limits == nil {
-			c.Resources.Limits = corev1.ResourceList{}
-		}
-		c.Resources.Limits[gpu] = *resource.NewQuantity(s.GPUs, resource.DecimalSI)
-	}
 	if s.Time > 0 && !given("deadline") {
 		pod.ActiveDeadlineSeconds = ptr.To(int64(s.Time.Seconds()))
 	}
@@ -200,17 +199,9 @@ func (o *Options) array(j *batchv1.Job, s *batchscript.Script, given func(flag s
 	}
 	n, _, _ := s.Array.Tasks()
 	j.Spec.Completions = ptr.To(int32(n))
-	j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
-	if !given("backoff-limit") {
-		j.Spec.BackoffLimit = nil
-		j.Spec.BackoffLimitPerIndex = ptr.To[int32](0)
-	}
-	if !given("parallelism") {
-		most := min(n, maxParallel)
-		if s.Array.Limit > 0 {
-			most = min(most, s.Array.Limit)
-		}
-		j.Spec.Parallelism = ptr.To(int32(most))
+	o.independent(j, int(n), given)
+	if s.Array.Limit > 0 && !given("parallelism") {
+		j.Spec.Parallelism = ptr.To(min(*j.Spec.Parallelism, int32(s.Array.Limit)))
 	}
 }
 

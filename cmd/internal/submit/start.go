@@ -83,8 +83,12 @@ func (r *following) runs() bool {
 }
 
 func (r *following) explain(ctx context.Context) (*why.Explanation, error) {
-	job := r.model.Job()
-	answer := r.Client.Kubernetes.BatchV1().RESTClient().Get().Namespace(job.Namespace).Resource("jobs").
+	return r.Client.Explain(ctx, r.model.Job())
+}
+
+// Explain asks the server why a Job is in its state, which a cluster does not say.
+func (c *Client) Explain(ctx context.Context, job *batchv1.Job) (*why.Explanation, error) {
+	answer := c.Kubernetes.BatchV1().RESTClient().Get().Namespace(job.Namespace).Resource("jobs").
 		Name(job.Name).SubResource("why").Do(ctx)
 	if err := answer.Error(); err != nil {
 		return nil, err

@@ -14,6 +14,8 @@ const (
 	namedPods = 3
 	// listedIndexes is how many bytes a list of indexes has at most.
 	listedIndexes = 60
+	// shownValues is of how many indexes the values are shown.
+	shownValues = 3
 )
 
 // Failures returns what has failed of a Job that has, by cause, the most frequent first: its indexes, or the pods of a Job
@@ -42,7 +44,16 @@ func (r *Report) Failures() (all []progress.Failure) {
 		}
 	}
 	for i := range all {
-		all[i].Indexes = indexList(indexes[all[i].Cause])
+		of := indexes[all[i].Cause]
+		all[i].Indexes = indexList(of)
+		for _, index := range of[:min(len(of), shownValues)] {
+			if words := r.Values.Words(index); words != "" {
+				all[i].Values = append(all[i].Values, words)
+			}
+		}
+		if len(all[i].Values) > 0 && len(of) > shownValues {
+			all[i].Values = append(all[i].Values, "...")
+		}
 	}
 	slices.SortStableFunc(all, func(a, b progress.Failure) int { return cmp.Compare(b.Count, a.Count) })
 	return all

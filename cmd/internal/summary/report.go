@@ -28,6 +28,8 @@ type Report struct {
 	// Job is its last known state; nil if there was none.
 	Job  *batchv1.Job
 	Pods []*progress.Pod
+	// Values are those of the Job's indexes; nil if it has none.
+	Values *batch.IndexValues
 	// ExitCode is that of the command.
 	ExitCode int32
 	// Interrupted says that a signal has ended the command, and Error why the Job could not be followed to its end.
@@ -74,16 +76,18 @@ type Summary struct {
 
 // Pod is a pod of a Summary.
 type Pod struct {
-	Name     string     `json:"name"`
-	Index    *int       `json:"index,omitempty"`
-	State    string     `json:"state"`
-	ExitCode *int32     `json:"exitCode,omitempty"`
-	Reason   string     `json:"reason,omitempty"`
-	Message  string     `json:"message,omitempty"`
-	Started  *time.Time `json:"started,omitempty"`
-	Finished *time.Time `json:"finished,omitempty"`
-	Seconds  float64    `json:"seconds"`
-	Restarts int32      `json:"restarts,omitempty"`
+	Name  string `json:"name"`
+	Index *int   `json:"index,omitempty"`
+	// Values are those of the index (jobd.dev/index-env).
+	Values   []batch.IndexValue `json:"values,omitempty"`
+	State    string             `json:"state"`
+	ExitCode *int32             `json:"exitCode,omitempty"`
+	Reason   string             `json:"reason,omitempty"`
+	Message  string             `json:"message,omitempty"`
+	Started  *time.Time         `json:"started,omitempty"`
+	Finished *time.Time         `json:"finished,omitempty"`
+	Seconds  float64            `json:"seconds"`
+	Restarts int32              `json:"restarts,omitempty"`
 }
 
 // JSON returns the summary.
@@ -108,7 +112,7 @@ func (r *Report) JSON(now time.Time) ([]byte, error) {
 	}
 	for _, p := range r.Pods {
 		out := Pod{
-			Name: p.Name, Index: p.Index, State: string(p.State), ExitCode: p.ExitCode, Reason: p.Reason, Message: p.Message,
+			Name: p.Name, Index: p.Index, Values: p.Values, State: string(p.State), ExitCode: p.ExitCode, Reason: p.Reason, Message: p.Message,
 			Seconds: p.Duration(now).Seconds(), Restarts: p.Restarts,
 		}
 		if !p.Started.IsZero() {

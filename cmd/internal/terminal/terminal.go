@@ -206,6 +206,9 @@ func (v *View) Update(p *picture.Picture) error {
 	if p.Failures != nil {
 		v.Failures = p.Failures
 	}
+	if p.Progress != nil || !p.Delta {
+		v.Progress = p.Progress
+	}
 	var err error
 	if c := p.Cells; c != nil {
 		v.Cells = c
@@ -289,7 +292,9 @@ func Draw(v *View, selected int, s Style) []string {
 	if len(failures) > 0 {
 		below = min(len(failures), max(3, s.Height/4)) + 1
 	}
-	lines = append(lines, v.grid(s, max(1, s.Height-1-len(lines)-below))...)
+	running := v.progress(max(1, s.Height/4))
+	lines = append(lines, v.grid(s, max(1, s.Height-1-len(lines)-below-len(running)))...)
+	lines = append(lines, running...)
 	if len(failures) > 0 {
 		lines = append(lines, "failed: exit code, indexes, last line")
 		room := max(1, below-1)
@@ -304,6 +309,9 @@ func Draw(v *View, selected int, s Style) []string {
 				code += " " + printable.Line(f.Reason)
 			}
 			cells := ansi.Truncate(f.Cells, 24, "…")
+			if values := v.Cells.Values; f.Cell >= 0 && f.Cell < len(values) && values[f.Cell] != "" {
+				cells += " (" + printable.Line(values[f.Cell]) + ")"
+			}
 			if f.Final == 0 {
 				cells += " (retried)"
 			}
@@ -311,6 +319,27 @@ func Draw(v *View, selected int, s Style) []string {
 		}
 	}
 	return s.fit(lines, jobKeys)
+}
+
+// progress has a line for each of the first pods that say how far they are.
+func (v *View) progress(most int) (lines []string) {
+	if v.Progress == nil {
+		return nil
+	}
+	for i, p := range v.Progress.Pods {
+		if i == most {
+			break
+		}
+		name := printable.Line(p.Pod)
+		if v.Job.Indexed {
+			name = "index " + fmt.Sprint(p.Cell)
+			if values := v.Cells.Values; p.Cell >= 0 && p.Cell < len(values) && values[p.Cell] != "" {
+				name += " (" + printable.Line(values[p.Cell]) + ")"
+			}
+		}
+		lines = append(lines, fmt.Sprintf("%s  %d%%  %s", name, p.Percent, printable.Line(p.Words)))
+	}
+	return lines
 }
 
 // grid draws the cells in so many lines at most, each of two rows of half blocks; without colours, of one row of letters.
