@@ -12,6 +12,7 @@ import (
 
 	"github.com/jobd/jobd/api/auditlog"
 	"github.com/jobd/jobd/api/listen"
+	"github.com/jobd/jobd/api/people"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/shares"
@@ -347,6 +348,9 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	}
 	if options.NodePorts, err = c.NodePorts(); err != nil {
 		return err
+	}
+	if len(c.Users) > 0 {
+		options.People = people.New(c.Users)
 	}
 	if k.images != nil {
 		options.Images = k.images

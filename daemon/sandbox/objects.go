@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/oci"
@@ -57,14 +58,31 @@ func (o Objects) Services(p *corev1.Pod) ([]*corev1.Service, error) {
 
 // HostPaths implements volume.HostPaths. A list that makes no sense allows nothing.
 func (o Objects) HostPaths(namespace string) (list *hostpath.List, plain bool, err error) {
-	ns := &corev1.Namespace{}
-	if ok, err := o.get(store.Key(objects.Namespaces, "", namespace), ns); err != nil {
+	ns, err := o.namespace(namespace)
+	if err != nil {
 		return nil, false, err
-	} else if !ok {
-		return nil, false, oci.NotFound("namespace", namespace)
 	}
 	list, _ = hostpath.Of(ns)
 	return list, o.Security != nil && o.Security.Limits(ns), nil
+}
+
+// RunAs implements volume.HostPaths.
+func (o Objects) RunAs(namespace string) (*runas.Identity, error) {
+	ns, err := o.namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return runas.Of(ns)
+}
+
+func (o Objects) namespace(name string) (*corev1.Namespace, error) {
+	ns := &corev1.Namespace{}
+	if ok, err := o.get(store.Key(objects.Namespaces, "", name), ns); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, oci.NotFound("namespace", name)
+	}
+	return ns, nil
 }
 
 // maxPullSecrets bounds what the pull secrets of one pod take, in bytes: they are in memory until its images have been pulled.
