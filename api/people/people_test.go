@@ -50,10 +50,10 @@ func TestOf(t *testing.T) {
 	p := New(Settings{{User: "alice", Quota: map[string]string{"pods": "1"}}, {Group: "lab"}})
 	now, asked := time.Now(), 0
 	users := map[uint32]nss.User{
-		0:    {Name: "root", Groups: []nss.Group{{0, "root"}, {50, "lab"}}},
-		1000: {Name: "alice", UID: 1000, Groups: []nss.Group{{1000, "alice"}, {50, "lab"}, {60, ""}}},
-		1001: {Name: "bob", UID: 1001, Groups: []nss.Group{{50, "lab"}}},
-		1002: {Name: "carol", UID: 1002, Groups: []nss.Group{{1002, "carol"}}},
+		0:    {Name: "root", Groups: []nss.Group{{GID: 0, Name: "root"}, {GID: 50, Name: "lab"}}},
+		1000: {Name: "alice", UID: 1000, Groups: []nss.Group{{GID: 1000, Name: "alice"}, {GID: 50, Name: "lab"}, {GID: 60, Name: ""}}},
+		1001: {Name: "bob", UID: 1001, Groups: []nss.Group{{GID: 50, Name: "lab"}}},
+		1002: {Name: "carol", UID: 1002, Groups: []nss.Group{{GID: 1002, Name: "carol"}}},
 	}
 	p.now = func() time.Time { return now }
 	p.lookup = func(_ context.Context, uid uint32) (nss.User, error) {
@@ -90,7 +90,7 @@ func TestOf(t *testing.T) {
 		t.Errorf("a user that there is not: %v", err)
 	}
 	// Who has left the group has no namespace any more.
-	users[1001] = nss.User{Name: "bob", UID: 1001, Groups: []nss.Group{{1001, "bob"}}}
+	users[1001] = nss.User{Name: "bob", UID: 1001, Groups: []nss.Group{{GID: 1001, Name: "bob"}}}
 	now = now.Add(fresh)
 	if bob, _, err := p.Of(t.Context(), 1001); err != nil || bob.HasNamespace() {
 		t.Errorf("bob has left: %+v, %v", bob, err)
@@ -127,7 +127,7 @@ func TestFurnish(t *testing.T) {
 	}
 	me := uint32(os.Getuid())
 	p := &Person{
-		User:    nss.User{Name: "alice", UID: me, Home: link, Groups: []nss.Group{{5, "alice"}, {6, "lab"}}},
+		User:    nss.User{Name: "alice", UID: me, Home: link, Groups: []nss.Group{{GID: 5, Name: "alice"}, {GID: 6, Name: "lab"}}},
 		setting: &Setting{User: "alice", HostPaths: []string{"/data:ro"}},
 	}
 	ns := &corev1.Namespace{}

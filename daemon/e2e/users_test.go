@@ -222,7 +222,7 @@ func TestUsersOfTheMachine(t *testing.T) {
 		}
 		bob.jobctl("create", "job", "mine", "--image", "busybox:1.36", "--", "echo", "of bob")
 		bob.jobctl("follow", "jobs/mine")
-		if out := x.jobctl("history", "-A"); !strings.Contains(out, alice.name) {
+		if out := x.jobctl("history", "-A"); !strings.Contains(out, "unix:"+alice.name) {
 			t.Errorf("the history has no name: %s", out)
 		}
 		if out := bob.jobctl("why", "jobs/mine"); !strings.Contains(out, "omplete") {
