@@ -37,6 +37,7 @@ type Serving struct {
 	Version     string
 	After       time.Duration
 	Socket      string
+	UsersSocket string // empty if there is none
 	Listen      string // host:port; empty if there is none
 	Kubeconfig  string
 	Root, State string
@@ -220,11 +221,19 @@ func (d *daemon) lock(context.Context) error {
 }
 
 func (d *daemon) listen(context.Context) error {
-	socket, err := listen.Unix(d.config.Socket)
+	socket, err := listen.Unix(d.config.Socket, d.config.SocketGroup)
 	if err != nil {
 		return err
 	}
 	d.listenOn(socket)
+	if len(d.config.Users) > 0 {
+		users, err := listen.Users(d.config.UsersSocket)
+		if err != nil {
+			return err
+		}
+		d.listenOn(users)
+		d.serving.UsersSocket = d.config.UsersSocket
+	}
 	return d.listenTLS()
 }
 

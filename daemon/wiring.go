@@ -15,6 +15,7 @@ import (
 	"github.com/jobd/jobd/api/auditlog"
 	wiregpus "github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/listen"
+	"github.com/jobd/jobd/api/people"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/shares"
@@ -402,6 +403,9 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	}
 	if options.NodePorts, err = c.NodePorts(); err != nil {
 		return err
+	}
+	if len(c.Users) > 0 {
+		options.People = people.New(c.Users)
 	}
 	if k.images != nil {
 		options.Images = imageDoor{k.images, d.imageCollector}

@@ -50,6 +50,7 @@ for arch in ${ARCHS:-amd64 arm64}; do
   install -d "$stage/usr/lib/systemd/system"
   sed 's,@PREFIX@,/usr,g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >"$stage/usr/lib/systemd/system/jobd.service"
   "$here/jobd" config >"$stage/jobd.yaml"
+  install -D -m 0644 packaging/users.yaml "$stage/usr/share/jobd/users.yaml"
   find $dist/stage -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 
   # The tar unpacks to a directory of its own, which holds the programs and what goes with them.

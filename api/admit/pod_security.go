@@ -7,6 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -15,6 +16,7 @@ import (
 	"github.com/jobd/jobd/api/authorization"
 	"github.com/jobd/jobd/api/creation"
 	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/store"
 )
@@ -74,6 +76,9 @@ func (s PodSecurity) Reaches(ctx context.Context, pod *corev1.Pod) error {
 	}
 	refusal := s.Policy.Refusal(ctx, ns, pod, admissionv1.Connect, who.GetName())
 	if refusal == nil {
+		refusal = runsAs(ns, pod)
+	}
+	if refusal == nil {
 		return nil
 	}
 	if may, err := s.mayChangeLabels(ctx, who, ns.Name); err != nil || may {
@@ -82,6 +87,19 @@ func (s PodSecurity) Reaches(ctx context.Context, pod *corev1.Pod) error {
 	return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name,
 		fmt.Errorf("only who may change its namespace reaches its containers, since it would be refused now: %v",
 			refusal))
+}
+
+// runsAs returns why a pod does not run as the user of its namespace, if that has one: it may be older than the annotation, or be in
+// groups that the user has left.
+func runsAs(ns *corev1.Namespace, pod *corev1.Pod) error {
+	id, err := runas.Of(ns)
+	if id == nil {
+		return err
+	}
+	if errs := id.Check(&pod.Spec, field.NewPath("spec"), true); len(errs) > 0 {
+		return errs[:1].ToAggregate()
+	}
+	return nil
 }
 
 // mayChangeLabels reports whether somebody could choose another level for a namespace.

@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/api/runas"
 )
 
 // annotation is one that users write, or read.
@@ -148,6 +149,11 @@ func documented() map[string][]annotation {
 				hostpath.Annotation,
 				`which paths of the host its pods may mount, separated by commas ("/data/team,/srv/models:ro"). Only an administrator may write it.`,
 			},
+			{
+				runas.Annotation,
+				`the user and the groups of the host as whom its pods run, by their numbers ("1000:1000,27"). Only an administrator may write it.`,
+			},
+			{runas.UserAnnotation, `the user of this machine whom it belongs to (jobd serve --users). Read-only.`},
 			{core.WindowAnnotation, `at which times pods of its Jobs may start that have no window of their own ("22:00-06:00"; 00:00-24:00 of a Job is always).`},
 			{core.WindowTimeZoneAnnotation, `the time zone of ` + core.WindowAnnotation + ` ("Europe/Berlin"); that of the machine without it.`},
 			{core.WindowEndAnnotation, `what becomes of pods of those Jobs that run when the window closes: finish, pause or stop, as for a Job.`},

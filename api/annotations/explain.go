@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/api/runas"
 )
 
 // examples are values that the annotations can have.
@@ -55,6 +56,8 @@ var examples = map[string]string{
 	notices.AfterAnnotation:                     "30m",
 	notices.EveryAnnotation:                     "26h",
 	hostpath.Annotation:                         "/data/team,/srv/models:ro",
+	runas.Annotation:                            "1000:1000,27",
+	runas.UserAnnotation:                        "alice",
 	simulatedDuration:                           "1m30s",
 	simulatedExitCode:                           "3:1,5:42",
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/api/runas"
 )
 
 // setNamespaceDefaults sets the label with the namespace's name, by which selectors find it.
@@ -52,6 +53,7 @@ func validateNamespace(ns *corev1.Namespace) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&ns.ObjectMeta, false, validation.ValidateNamespaceName,
 		field.NewPath("metadata"))
 	errs = append(errs, hostpath.Validate(ns)...)
+	errs = append(errs, runas.Validate(ns)...)
 	errs = append(errs, ValidateConcurrency(ns.Annotations, field.NewPath("metadata", "annotations"), true)...)
 	errs = append(errs, ValidateWindow(ns.Annotations, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, ValidatePreemptBy(ns.Annotations, field.NewPath("metadata", "annotations"))...)
@@ -68,6 +70,7 @@ func validateNamespaceUpdate(ns, old *corev1.Namespace) field.ErrorList {
 	errs = append(errs, ValidatePreemptBy(ns.Annotations, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, notices.Validate(ns.Annotations, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, validateShare(ns.Annotations)...)
+	errs = append(errs, runas.Validate(ns)...)
 	return append(errs, hostpath.Validate(ns)...)
 }
 

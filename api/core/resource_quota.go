@@ -33,6 +33,11 @@ func validateResourceQuota(q *corev1.ResourceQuota) field.ErrorList {
 	return append(errs, validateResourceQuotaSpec(&q.Spec, field.NewPath("spec"))...)
 }
 
+// ValidateQuota checks what a ResourceQuota is to limit.
+func ValidateQuota(hard corev1.ResourceList, path *field.Path) field.ErrorList {
+	return validateResourceQuotaSpec(&corev1.ResourceQuotaSpec{Hard: hard}, path)
+}
+
 func validateResourceQuotaUpdate(q, old *corev1.ResourceQuota) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&q.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, validateResourceQuotaSpec(&q.Spec, field.NewPath("spec"))...)

@@ -58,6 +58,7 @@ func First() []Rule { return []Rule{{Check: checkNamespace}} }
 // Rules returns the other rules, in their order. A nil policy takes any pod.
 func Rules(policy *podsecurity.Policy) []Rule {
 	return []Rule{
+		{Fill: fillRunAs, Check: checkRunAs},
 		{Fill: fillFromLimitRanges, Check: CheckLimitRanges},
 		{Fill: resolveReferences},
 		{Check: func(ctx context.Context, r *Request) (refusal, err error) { return CheckPodSecurity(ctx, r, policy) }},

@@ -21,16 +21,12 @@ import (
 	"github.com/jobd/jobd/api/conns"
 )
 
-// socketGroup is the unix group whose members may use the socket. They can start containers as root, which is as good
-// as being root.
-const socketGroup = "jobd"
-
-// Listener is what a Server serves on: made by Unix, TLS or ForPods.
+// Listener is what a Server serves on: made by Unix, Users, TLS or ForPods.
 type Listener struct {
 	net.Listener
-	tls  *tls.Config // nil on the socket
-	path string      // of the socket
-	pods bool
+	tls         *tls.Config // nil on the socket
+	path        string      // of the socket
+	pods, users bool
 }
 
 // TLS returns how clients are answered; nil on the socket.
@@ -38,6 +34,9 @@ func (l *Listener) TLS() *tls.Config { return l.tls }
 
 // ForPods reports whether only ServiceAccounts are let in.
 func (l *Listener) ForPods() bool { return l.pods }
+
+// ForUsers reports whether all users of this machine are let in, each as who they are.
+func (l *Listener) ForUsers() bool { return l.users }
 
 // Serve answers by a server until that is shut down, when it returns nil. The connections are kept in a table.
 func (l *Listener) Serve(server *http.Server, c *conns.Table) error {
@@ -91,9 +90,36 @@ func (e *NotLoopbackError) Error() string {
 	return fmt.Sprintf("%s is not a loopback address: other machines could reach it", e.Address)
 }
 
-// Unix makes the socket, for its owner and the members of Group if there is one. A socket that nobody serves
-// any more is replaced; one that is served is a *SocketInUseError.
-func Unix(path string) (*Listener, error) {
+// Unix makes the socket of administrators, for its owner and the members of a group, if there is one of that name: they can start
+// containers as root, which is as good as being root. A socket that nobody serves any more is replaced; one that is served is a
+// *SocketInUseError.
+func Unix(path, group string) (*Listener, error) {
+	return unixSocket(path, func(young string) error {
+		if err := os.Chmod(young, 0o660); err != nil {
+			return err
+		}
+		g, err := user.LookupGroup(group)
+		if err != nil {
+			return nil
+		}
+		gid, err := strconv.Atoi(g.Gid)
+		if err != nil {
+			return err
+		}
+		return os.Chown(young, -1, gid)
+	})
+}
+
+// Users makes a socket that all users of this machine can open.
+func Users(path string) (*Listener, error) {
+	l, err := unixSocket(path, func(young string) error { return os.Chmod(young, 0o666) })
+	if l != nil {
+		l.users = true
+	}
+	return l, err
+}
+
+func unixSocket(path string, open func(young string) error) (*Listener, error) {
 	if err := checkStale(path); err != nil {
 		return nil, err
 	}
@@ -112,7 +138,10 @@ func Unix(path string) (*Listener, error) {
 		return nil, fmt.Errorf("make the socket %s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false)
-	if err := publish(young, path); err != nil {
+	if err = open(young); err == nil {
+		err = os.Rename(young, path)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make the socket %s: %w", path, err), l.Close(), os.Remove(young))
 	}
 	return &Listener{Listener: l, path: path}, nil
@@ -121,22 +150,6 @@ func Unix(path string) (*Listener, error) {
 // youngSocket returns the temporary path of a socket of this process, until it may be found.
 func youngSocket(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+strconv.Itoa(os.Getpid())+".sock")
-}
-
-func publish(young, path string) error {
-	if err := os.Chmod(young, 0o660); err != nil {
-		return err
-	}
-	if g, err := user.LookupGroup(socketGroup); err == nil {
-		gid, err := strconv.Atoi(g.Gid)
-		if err != nil {
-			return err
-		}
-		if err := os.Chown(young, -1, gid); err != nil {
-			return err
-		}
-	}
-	return os.Rename(young, path)
 }
 
 // checkStale lets a socket be replaced that was left behind by a process that is gone. Until then it stays: clients try

@@ -11,20 +11,24 @@ import (
 )
 
 func TestSocketHasItsModeFromTheStart(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := Unix(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o660 {
-		t.Errorf("%v: %v", info.Mode(), err)
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("the socket is left behind")
+	for mode, listen := range map[fs.FileMode]func(path string) (*Listener, error){
+		0o660: func(path string) (*Listener, error) { return Unix(path, "jobd") }, 0o666: Users,
+	} {
+		path := filepath.Join(t.TempDir(), "s")
+		l, err := listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != mode || l.ForUsers() != (mode == 0o666) {
+			t.Errorf("%v, for all users: %t: %v", info.Mode(), l.ForUsers(), err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Error("the socket is left behind")
+		}
 	}
 }
 
@@ -47,7 +51,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	if _, err := os.Lstat(path); err != nil {
 		t.Errorf("clients find nothing where they are to find nobody: %v", err)
 	}
-	l, err := Unix(path)
+	l, err := Unix(path, "jobd")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +68,12 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 
 func TestSocketOfAnotherProcessIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	first, err := Unix(path)
+	first, err := Unix(path, "jobd")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	_, err = Unix(path)
+	_, err = Unix(path, "jobd")
 	var used *SocketInUseError
 	if !errors.As(err, &used) || int(used.Peer.PID) != os.Getpid() {
 		t.Fatal(err)
@@ -84,13 +88,13 @@ func TestFileInThePlaceOfTheSocketIsLeftAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Unix(path); err == nil {
+	if _, err := Unix(path, "jobd"); err == nil {
 		t.Error("it was replaced")
 	}
 }
 
 func TestPathOfASocketIsTooLong(t *testing.T) {
-	_, err := Unix(filepath.Join(t.TempDir(), strings.Repeat("x", 100)))
+	_, err := Unix(filepath.Join(t.TempDir(), strings.Repeat("x", 100)), "jobd")
 	if err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Error(err)
 	}

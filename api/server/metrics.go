@@ -4,8 +4,12 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Register adds metrics of how the API is shared among clients to a registry, until unregister is called.
 func (s *Server) Register(r prometheus.Registerer) (unregister func(), err error) {
+	listeners := entrances{s.local, s.remote, s.pods}
+	if s.users != nil {
+		listeners = append(listeners, s.users)
+	}
 	all := []prometheus.Collector{
-		entrances{s.local, s.remote, s.pods},
+		listeners,
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "jobd_api_panics_total",
 			Help: "Requests that have met a fault of jobd, which its log has with a stack.",

@@ -2,8 +2,8 @@
 // TLS.
 //
 // Whoever can open the socket may do everything: its file mode is the permission, and the peer's uid is logged with
-// every write. On TLS a client certificate or a bearer token is needed for everything except /livez, /readyz and
-// /version.
+// every write. A second one is open to all users of the machine, of whom each may do what roles and bindings allow. On TLS
+// a client certificate or a bearer token is needed for everything except /livez, /readyz and /version.
 package server
 
 import (
@@ -58,6 +58,7 @@ import (
 	"github.com/jobd/jobd/api/inspection"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/listen"
+	"github.com/jobd/jobd/api/people"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/reach"
@@ -124,6 +125,8 @@ type Config struct {
 	NodePorts        utilnet.PortRange
 	// PortTaken fails if a port of the host is not to be had for a Service; nil: all are.
 	PortTaken func(protocol corev1.Protocol, port uint16) error
+	// People are the users of this machine, whom listeners made by listen.Users let in; nil if there are none.
+	People *people.People
 	// Authorizer is asked about requests that the roles do not cover.
 	Authorizer authorizer.UnconditionalAuthorizer
 
@@ -222,6 +225,7 @@ type Server struct {
 	// The same API for the socket, for the network, which trusts nobody, and for pods, of which only ServiceAccounts are
 	// known.
 	local, remote, pods *entrance
+	users               *entrance // the same for the users of this machine; nil if none of them is let in
 	// at is the address at which the network can reach the API, once it is served there.
 	at atomic.Pointer[net.Addr]
 	// stopping ends long requests, such as watches, when Serve is about to return.
@@ -303,6 +307,9 @@ func New(c Config) (*Server, error) {
 	s.local = s.entrance("socket", s.localRoutes(all), s.identifyPeer)
 	s.remote = s.entrance("network", all, s.authenticate(s.everybody()...))
 	s.pods = s.entrance("pods", all, s.authenticate(s.accounts()...))
+	if c.People != nil {
+		s.users = s.entrance("users", all, s.identifyUser)
+	}
 	return s, nil
 }
 
@@ -322,6 +329,7 @@ func (s *Server) admission() admission.Interface {
 		admit.IndexEnv{Store: c.Store},
 		admit.Controllers{Store: c.Store},
 		admit.AccountRole{Store: c.Store, Access: s.access},
+		admit.RunAs{Store: c.Store},
 		s.podSecurity(),
 		privilegedServices{s},
 		admit.ClaimClass{Store: c.Store, StandIn: !c.UnknownStorageClassWaits},
@@ -450,6 +458,8 @@ func (s *Server) entranceOf(l *listen.Listener) *entrance {
 	switch {
 	case l.ForPods():
 		return s.pods
+	case l.ForUsers():
+		return s.users
 	case l.TLS() != nil:
 		return s.remote
 	}

@@ -82,7 +82,7 @@ func startServer(t testing.TB, edit ...func(*Config)) *testServer {
 	if ts.Server, err = New(config); err != nil {
 		t.Fatal(err)
 	}
-	local, err := listen.Unix(ts.socket)
+	local, err := listen.Unix(ts.socket, "jobd")
 	if err != nil {
 		t.Fatal(err)
 	}

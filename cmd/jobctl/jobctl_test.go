@@ -60,7 +60,7 @@ func startDaemon(t *testing.T) *daemon {
 	must(err)
 	s, err := server.New(server.Config{Store: d.store, Authority: authority, Logs: logs{}, JobLogs: logs{}, Containers: containers{}, Version: "test"})
 	must(err)
-	local, err := listen.Unix(d.socket)
+	local, err := listen.Unix(d.socket, "jobd")
 	must(err)
 	network, err := listen.TLS("127.0.0.1:0", authority, false)
 	must(err)

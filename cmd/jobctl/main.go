@@ -105,6 +105,9 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 			return nil, err
 		}
 		onlySocket(flags)
+		if to.takeUsersSocket(); to.users {
+			to.ownNamespace(root, flags)
+		}
 		extendCopy(root, factory, streams)
 	}
 	speakOfJobctl(root)

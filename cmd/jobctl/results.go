@@ -145,7 +145,7 @@ func resultsOf(ctx context.Context, client kubernetes.Interface, namespace, name
 	}
 	if gone == nil && ptr.Deref(j.Spec.CompletionMode, "") == batchv1.IndexedCompletion {
 		for index := range int(ptr.Deref(j.Spec.Completions, 0)) { // those that have had no pod
-			all = append(all, Result{Index: &index, Result: "Waiting", names: namesOf(values.Of(index)), Values: valuesOf(values.Of(index))})
+			all = append(all, Result{Index: &index, Result: "Waiting", names: valueNames(values.Of(index)), Values: valuesOf(values.Of(index))})
 		}
 	}
 	r.Items = oneOfEach(all)
@@ -187,7 +187,7 @@ func podResults(ctx context.Context, client kubernetes.Interface, j *batchv1.Job
 			r.Result = "Waiting"
 		}
 		if index, err := strconv.Atoi(p.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil {
-			r.Index, r.names, r.Values = &index, namesOf(values.Of(index)), valuesOf(values.Of(index))
+			r.Index, r.names, r.Values = &index, valueNames(values.Of(index)), valuesOf(values.Of(index))
 		}
 		all = append(all, r)
 	}
@@ -206,7 +206,7 @@ func withPast(there []Result, past []history.Pod) (all []Result) {
 		}
 		r := Result{Pod: p.Name, Result: p.Result, ExitCode: p.ExitCode, Reason: p.Reason, Message: p.Message}
 		if index, err := strconv.Atoi(p.Index); err == nil {
-			r.Index, r.names, r.Values = &index, namesOf(p.Values), valuesOf(p.Values)
+			r.Index, r.names, r.Values = &index, valueNames(p.Values), valuesOf(p.Values)
 		}
 		all = append(all, r)
 	}
@@ -238,7 +238,7 @@ func oneOfEach(all []Result) []Result {
 	return kept
 }
 
-func namesOf(values []batch.IndexValue) (names []string) {
+func valueNames(values []batch.IndexValue) (names []string) {
 	for _, v := range values {
 		names = append(names, v.Name)
 	}

@@ -32,6 +32,7 @@ const (
 type target struct {
 	cluster bool // the server that kubectl would use with the same arguments
 	socket  string
+	users   bool   // the socket is that of all users of the machine
 	verb    string // the command, without what is below it; empty if the arguments name none
 }
 

@@ -27,6 +27,7 @@ var structured = map[string]string{
 	"notify-receivers": "notify-receivers:\n  ops: {webhook: {url: \"https://hooks.example.com/jobd\", secret-file: /etc/jobd/ops.token}}\n" +
 		"  admin: {mail: {to: [root]}}\n  pager: {command: {args: [/usr/local/bin/page]}, namespaces: [default]}\n" +
 		"  watch: {healthcheck: {url-file: /etc/jobd/healthcheck.url}}\n",
+	"users": "users:\n- {user: alice, host-paths: [/data, \"/srv/models:ro\"], quota: {pods: 100, requests.memory: 64Gi}}\n- {group: lab}\n",
 	"pod-security-enforce": "pod-security:\n  defaults: {enforce: privileged, audit: privileged, warn: privileged}\n  exemptions: " +
 		"{usernames: [], runtimeClasses: [], namespaces: []}\n",
 }

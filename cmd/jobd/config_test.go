@@ -42,6 +42,10 @@ func TestConfig(t *testing.T) {
 	if settings.NotifyReceivers["ops"] == nil {
 		t.Error("the example of notify-receivers is not read")
 	}
+	if len(settings.Users) != 2 || settings.Users[0].Quota["pods"] != "100" {
+		t.Error("the example of users is not read")
+	}
+	settings.Users = nil
 	settings.NotifyReceivers = nil
 	settings.RuntimeHandlers, settings.PodSecurity = nil, config.Default().PodSecurity
 	want := config.Default()

@@ -97,6 +97,9 @@ func newLogger(w io.Writer, level string) (*slog.Logger, error) {
 func announce(w io.Writer, s daemon.Serving) {
 	fmt.Fprintf(w, "jobd %s is ready after %v\n", s.Version, s.After)
 	fmt.Fprintf(w, "  socket      %s\n", s.Socket)
+	if s.UsersSocket != "" {
+		fmt.Fprintf(w, "  users       %s\n", s.UsersSocket)
+	}
 	if s.Listen != "" {
 		fmt.Fprintf(w, "  https       https://%s  (kubeconfig: %s)\n", s.Listen, s.Kubeconfig)
 	}

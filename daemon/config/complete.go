@@ -17,6 +17,7 @@ import (
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/internal/engine"
+	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/internal/quantity"
 	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/runtime/network"
@@ -83,8 +84,19 @@ func (c *Config) completePaths() error {
 	if c.RegistryHosts == "" {
 		c.RegistryHosts = c.RootLayout().RegistryHosts()
 	}
-	if len(c.Socket) > maxSocketPath {
-		return fmt.Errorf("socket: %s: a unix socket's path has at most %d characters", c.Socket, maxSocketPath)
+	if c.UsersSocket == "" {
+		c.UsersSocket = layout.UsersSocket(c.Socket)
+	}
+	if err := c.Users.Check(); err != nil {
+		return fmt.Errorf("users: %w", err)
+	}
+	for setting, path := range map[string]string{"socket": c.Socket, "users-socket": c.UsersSocket} {
+		if len(path) > maxSocketPath && (setting == "socket" || len(c.Users) > 0) {
+			return fmt.Errorf("%s: %s: a unix socket's path has at most %d characters", setting, path, maxSocketPath)
+		}
+	}
+	if c.UsersSocket == c.Socket {
+		return fmt.Errorf("users-socket: %s is the socket of administrators", c.Socket)
 	}
 	return nil
 }

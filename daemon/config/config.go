@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/jobd/jobd/api/people"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/internal/layout"
@@ -33,8 +35,11 @@ type Config struct {
 	Root  string `json:"root,omitempty"`  // what must survive a reboot: the database, images, logs
 	State string `json:"state,omitempty"` // what belongs to one boot of the host: sockets, shards, bundles
 
-	Socket string `json:"socket,omitempty"`
-	Listen string `json:"listen,omitempty"`
+	Socket      string          `json:"socket,omitempty"`
+	SocketGroup string          `json:"socket-group,omitempty"`
+	UsersSocket string          `json:"users-socket,omitempty"`
+	Users       people.Settings `json:"users,omitempty"` // nobody: there is no such socket
+	Listen      string          `json:"listen,omitempty"`
 
 	Runtime               string          `json:"runtime,omitempty"`
 	OCIRuntime            string          `json:"oci-runtime,omitempty"`
@@ -164,8 +169,26 @@ func (c *Config) RootLayout() layout.Root { return layout.Root(c.Root) }
 // StateLayout returns the paths below State.
 func (c *Config) StateLayout() layout.State { return layout.State(c.State) }
 
-// ReadFile applies the settings of a YAML file to c. An unknown name is an error.
+// ReadFile applies the settings of a YAML file to c, and then those of the files in the directory of that name with .d behind it, in
+// the order of their names: programs write there what is not to be lost when somebody else replaces the file. An unknown name is an
+// error.
 func (c *Config) ReadFile(path string) error {
+	more, err := filepath.Glob(globbed.Replace(path) + ".d/*.yaml")
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	for _, file := range append([]string{path}, more...) {
+		if err := c.readOne(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// globbed quotes what has a meaning in patterns.
+var globbed = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
+
+func (c *Config) readOne(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("config: %w", err)

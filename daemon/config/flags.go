@@ -15,6 +15,11 @@ import (
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	c.AddDirs(flags)
 	flags.StringVar(&c.Socket, "socket", "", "unix socket of the API (STATE/jobd.sock)")
+	flags.StringVar(&c.SocketGroup, "socket-group", "jobd",
+		"group whose members may use that socket, and so are as good as root, if there is one of that name")
+	flags.Var(&c.Users, "users",
+		"users of the machine who get a namespace of their own, in which pods run as themselves; @ begins a group (docs/team.md; nobody)")
+	flags.StringVar(&c.UsersSocket, "users-socket", "", "unix socket of those users, which anybody may open (SOCKET-users.sock)")
 	flags.StringVar(&c.Listen, "listen", "",
 		"also serve the API over TLS on this loopback host:port, and write ROOT/kubeconfig")
 	flags.StringVar(&c.Runtime, "runtime", "containerd",

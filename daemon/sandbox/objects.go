@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/oci"
@@ -75,6 +76,15 @@ func (o Objects) Limited(namespace string) (bool, error) {
 }
 
 func (o Objects) limits(ns *corev1.Namespace) bool { return o.Security != nil && o.Security.Limits(ns) }
+
+// RunAs implements volume.HostPaths.
+func (o Objects) RunAs(namespace string) (*runas.Identity, error) {
+	ns, err := o.namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return runas.Of(ns)
+}
 
 func (o Objects) namespace(name string) (*corev1.Namespace, error) {
 	ns := &corev1.Namespace{}

@@ -84,14 +84,21 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err != nil {
 		return nil, err
 	}
+	apart, err := b.Volumes.OfUser(in.Pod)
+	if err != nil {
+		return nil, err
+	}
 	id := runtime.ContainerID(string(in.Pod.UID), in.Container.Name, in.Attempt)
 	spec, err := oci.Spec(oci.Input{
-		Pod:         in.Pod,
-		Container:   in.Container,
-		Image:       in.Image.Config,
-		CgroupPath:  cmp.Or(in.Sandbox.Cgroup, b.Cgroups) + "/" + id,
-		Mounts:      mounts,
-		Declared:    declared,
+		Pod:        in.Pod,
+		Container:  in.Container,
+		Image:      in.Image.Config,
+		CgroupPath: cmp.Or(in.Sandbox.Cgroup, b.Cgroups) + "/" + id,
+		Mounts:     mounts,
+		Declared:   declared,
+
+		VolumesApart: apart,
+
 		Files:       files,
 		Namespaces:  in.Sandbox.Namespaces,
 		Users:       in.Sandbox.Users,

@@ -53,6 +53,10 @@ func (d Daemon) Do(ctx context.Context, method, path string, read func(io.Reader
 		if err != nil {
 			return err
 		}
+		var status struct{ Message string } // of the API, as when something is forbidden
+		if json.Unmarshal(text, &status) == nil && status.Message != "" {
+			text = []byte(status.Message)
+		}
 		said := strings.TrimSpace(printable.Text(string(text)))
 		if said == "" {
 			said = "the daemon answers " + answer.Status

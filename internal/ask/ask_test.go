@@ -22,6 +22,8 @@ func TestAsk(t *testing.T) {
 			fmt.Fprint(w, `{"method": "`+r.Method+`"}`)
 		case "/text":
 			fmt.Fprint(w, "no JSON")
+		case "/forbidden":
+			http.Error(w, `{"kind": "Status", "message": "forbidden: so it is", "code": 403}`, http.StatusForbidden)
 		case "/full":
 			http.Error(w, "the disk\x1b[2J is full", http.StatusInsufficientStorage)
 		default:
@@ -41,7 +43,10 @@ func TestAsk(t *testing.T) {
 	for path, want := range map[string]struct {
 		code int
 		said string
-	}{"/text": {0, "the daemon's answer: "}, "/full": {507, "the disk"}, "/none": {404, "the daemon answers 404 Not Found"}} {
+	}{
+		"/text": {0, "the daemon's answer: "}, "/full": {507, "the disk"}, "/forbidden": {403, "forbidden: so it is"},
+		"/none": {404, "the daemon answers 404 Not Found"},
+	} {
 		err := d.JSON(t.Context(), http.MethodGet, path, &is)
 		var refusal *Refusal
 		if err == nil || !strings.HasPrefix(err.Error(), want.said) || strings.Contains(err.Error(), "\x1b") || errors.As(err, &refusal) != (want.code > 0) {

@@ -3,6 +3,7 @@ package layout
 import (
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // State is the directory for what belongs to one boot of the host: sockets, shards, bundles. It outlives the daemon, and
@@ -18,6 +19,7 @@ var inState = []entry{
 	{pattern: "epoch"},
 	{pattern: "epoch~new"}, // being written
 	{pattern: "handlers"},
+	{pattern: "jobd-users.sock"},
 	{pattern: "jobd.sock"},
 	{pattern: "ns", mounts: true},
 	{pattern: "ns-prepared", mounts: true},
@@ -67,6 +69,9 @@ func (s State) Epoch() string { return s.join("epoch") }
 
 // Socket is where the API is served, unless the configuration has it somewhere else.
 func (s State) Socket() string { return s.join("jobd.sock") }
+
+// UsersSocket is where all users of the machine are served, beside the socket of administrators.
+func UsersSocket(socket string) string { return strings.TrimSuffix(socket, ".sock") + "-users.sock" }
 
 // PodAPI is the file with the address at which pods without a bridge reach the API.
 func (s State) PodAPI() string { return s.join("pod-api") }

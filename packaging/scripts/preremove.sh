@@ -22,6 +22,11 @@ if [ "$running" -gt 0 ]; then
   echo "jobd: ending $running running pods; their Jobs and logs are kept in /var/lib/jobd" >&2
 fi
 [ ! -d /run/systemd/system ] || systemctl disable --quiet --now jobd
+# rpm keeps what was changed, and nothing else.
+[ "$1" != 0 ] || ! cmp -s /usr/share/jobd/users.yaml /etc/jobd/jobd.yaml.d/users.yaml || {
+  rm /etc/jobd/jobd.yaml.d/users.yaml
+  rmdir /etc/jobd/jobd.yaml.d || true
+}
 config=
 [ ! -e /etc/jobd/jobd.yaml ] || config=--config=/etc/jobd/jobd.yaml
 jobd clean $config >&2

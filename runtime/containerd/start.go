@@ -245,6 +245,9 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) (crea
 		if err := r.resolveUser(&spec, c.Image.ChainID, mounts); err != nil {
 			return err
 		}
+		if err := keepApart(&spec, r.config.State, mounts); err != nil {
+			return err
+		}
 		if encoded, err = encodeSpec(&spec); err != nil {
 			return err
 		}

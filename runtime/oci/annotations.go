@@ -3,6 +3,7 @@ package oci
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -20,6 +21,8 @@ const (
 	annotationGroupsPolicy = "jobd.dev/supplemental-groups-policy"
 	// annotationDeclared is what DeclaredVolumes returns, in JSON.
 	annotationDeclared = "jobd.dev/image-volumes"
+	// annotationApart has the places of the volumes that VolumesApart returns, in JSON.
+	annotationApart = "jobd.dev/volumes-apart"
 )
 
 // FilledMark ends the name of a symlink beside a directory of DeclaredVolumes, which says that this was filled and where in
@@ -35,6 +38,19 @@ func DeclaredVolumes(spec *specs.Spec) (places map[string]string, err error) {
 	}
 	if err := json.Unmarshal([]byte(text), &places); err != nil {
 		return nil, fmt.Errorf("volumes of the image: %w", err)
+	}
+	return places, nil
+}
+
+// VolumesApart returns the places of a container's volumes if nothing may be mounted, or made, in any of them: the OCI runtime makes
+// what is missing of a place as root, and some of them show paths of the host in which only a user may do so.
+func VolumesApart(spec *specs.Spec) (places []string, err error) {
+	text, ok := spec.Annotations[annotationApart]
+	if !ok {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &places); err != nil {
+		return nil, fmt.Errorf("places of volumes: %w", err)
 	}
 	return places, nil
 }
@@ -59,6 +75,14 @@ func annotations(in Input) map[string]string {
 		}
 		text, _ := json.Marshal(places) // cannot fail
 		out[annotationDeclared] = string(text)
+	}
+	if in.VolumesApart {
+		places := []string{}
+		for _, m := range slices.Concat(in.Mounts, in.Declared) {
+			places = append(places, m.Destination)
+		}
+		text, _ := json.Marshal(places) // cannot fail
+		out[annotationApart] = string(text)
 	}
 	return out
 }

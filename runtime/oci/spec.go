@@ -25,6 +25,8 @@ type Input struct {
 	CgroupPath string
 	// Mounts are the container's volumes: volume.Volumes.SetUp.
 	Mounts []specs.Mount
+	// VolumesApart says that nothing may be mounted in one of them: see the function of that name.
+	VolumesApart bool
 	// SharedMemory is what all of the pod's containers have at /dev/shm: volume.Volumes.SharedMemory. Empty: the container
 	// has a tmpfs of its own there, or with hostIPC what the host has.
 	SharedMemory string

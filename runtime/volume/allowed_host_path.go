@@ -14,19 +14,25 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/runas"
 )
 
 // allowedHostPath mounts a path that the namespace lists at a place of the pod's own. Pods may change what lies below a
 // listed path at any time, so it is opened beneath the listed one, and what was opened is what is mounted. The listed
-// path itself may contain no symlink at all, as it may lie below a path that other pods can write to.
-func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *hostpath.List) (source, error) {
+// path itself may contain no symlink at all, as it may lie below a path that other pods can write to. If the pod runs as a user of
+// the host, that user opens it.
+func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *hostpath.List, as *runas.Identity) (source, error) {
 	path := filepath.Clean(volume.HostPath.Path)
 	allowed, ok := list.Find(path)
 	if !ok {
 		return source{}, fmt.Errorf("hostPath %s is not among the paths that the namespace allows: %s: %w",
 			path, list, errdefs.ErrPermissionDenied)
 	}
-	file, err := openAllowed(allowed, path, volume.HostPath.Type)
+	var file *os.File
+	err := asUser(as, func() (err error) {
+		file, err = openAllowed(allowed, path, volume.HostPath.Type, as)
+		return err
+	})
 	if err != nil {
 		return source{}, err
 	}
@@ -54,7 +60,7 @@ func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *
 
 // plainHostPath mounts a path of the host in which there is no symlink, at a place of the pod's own as allowedHostPath
 // does: other pods may be able to change what the path leads through.
-func (v *Volumes) plainHostPath(pod *corev1.Pod, volume *corev1.Volume) (source, error) {
+func (v *Volumes) plainHostPath(pod *corev1.Pod, volume *corev1.Volume, as *runas.Identity) (source, error) {
 	path := filepath.Clean(volume.HostPath.Path)
 	if path == "/" {
 		return source{path: path}, nil
@@ -62,7 +68,11 @@ func (v *Volumes) plainHostPath(pod *corev1.Pod, volume *corev1.Volume) (source,
 	if v.own(path) {
 		return source{}, fmt.Errorf("hostPath %s belongs to jobd itself: %w", path, errdefs.ErrPermissionDenied)
 	}
-	file, err := openPlain(path, volume.HostPath.Type)
+	var file *os.File
+	err := asUser(as, func() (err error) {
+		file, err = openPlain(path, volume.HostPath.Type, as)
+		return err
+	})
 	if errors.Is(err, unix.ELOOP) {
 		return source{}, fmt.Errorf("there is a symlink in hostPath %s, and its namespace forbids such volumes "+
 			"(pod-security.kubernetes.io/enforce): the pod has to name the path that it leads to: %w", path, errdefs.ErrPermissionDenied)
@@ -84,7 +94,7 @@ func (v *Volumes) showHostPath(pod *corev1.Pod, volume *corev1.Volume, file *os.
 }
 
 // openPlain opens a path as openAllowed does, but without a list. A symlink in it is ELOOP.
-func openPlain(path string, kind *corev1.HostPathType) (*os.File, error) {
+func openPlain(path string, kind *corev1.HostPathType, as *runas.Identity) (*os.File, error) {
 	host, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -93,24 +103,24 @@ func openPlain(path string, kind *corev1.HostPathType) (*os.File, error) {
 	open := func(sub string) (int, error) {
 		return openat2(host, sub, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	}
-	return openBelow(hostpath.Allowed{Path: "/"}, host, open, path, kind)
+	return openBelow(hostpath.Allowed{Path: "/"}, host, open, path, kind, as)
 }
 
 // openAllowed finds a path at or below a listed one, creates it where its type asks for that and it may be written to, and
 // checks that it is what the type says. It is not opened for reading or writing.
-func openAllowed(listed hostpath.Allowed, path string, kind *corev1.HostPathType) (*os.File, error) {
+func openAllowed(listed hostpath.Allowed, path string, kind *corev1.HostPathType, as *runas.Identity) (*os.File, error) {
 	top, err := openListed(listed.Path)
 	if err != nil {
 		return nil, fmt.Errorf("hostPath %s: %w", path, err)
 	}
 	defer unix.Close(top)
-	return openBelow(listed, top, beneath(top), path, kind)
+	return openBelow(listed, top, beneath(top), path, kind, as)
 }
 
 // openBelow does what openAllowed does, for a listed path that is open already and a function that opens paths below
 // it.
 func openBelow(
-	listed hostpath.Allowed, top int, open func(string) (int, error), path string, kind *corev1.HostPathType,
+	listed hostpath.Allowed, top int, open func(string) (int, error), path string, kind *corev1.HostPathType, as *runas.Identity,
 ) (*os.File, error) {
 	what, err := expected(ptr.Deref(kind, corev1.HostPathUnset))
 	if err != nil {
@@ -127,7 +137,7 @@ func openBelow(
 		fd, err = open(sub)
 	}
 	if errors.Is(err, unix.ENOENT) && !listed.ReadOnly {
-		fd, err = makeAllowed(open, sub, ptr.Deref(kind, corev1.HostPathUnset))
+		fd, err = makeAllowed(open, sub, ptr.Deref(kind, corev1.HostPathUnset), as)
 	}
 	switch {
 	case errors.Is(err, unix.EXDEV):
@@ -167,13 +177,13 @@ func openListed(listed string) (int, error) {
 	return fd, nil
 }
 
-// makeAllowed creates what is missing of a path if the type asks for that: directories that belong to root and that all
-// may read, or a file in a directory that exists. Then it opens the path.
-func makeAllowed(open func(string) (int, error), sub string, kind corev1.HostPathType) (int, error) {
+// makeAllowed creates what is missing of a path if the type asks for that: directories that belong to root, or the user who opens
+// them, and that all may read, or a file in a directory that exists. Then it opens the path.
+func makeAllowed(open func(string) (int, error), sub string, kind corev1.HostPathType, as *runas.Identity) (int, error) {
 	var err error
 	switch kind {
 	case corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate:
-		err = makeBeneath(open, sub, unix.Stat_t{Mode: 0o755})
+		err = makeBeneath(open, sub, madeBy(as))
 	case corev1.HostPathFileOrCreate:
 		err = makeFileBeneath(open, sub)
 	default:
@@ -183,6 +193,15 @@ func makeAllowed(open func(string) (int, error), sub string, kind corev1.HostPat
 		return -1, err
 	}
 	return open(sub)
+}
+
+// madeBy returns the owner and mode of the directories that are created.
+func madeBy(as *runas.Identity) unix.Stat_t {
+	made := unix.Stat_t{Mode: 0o755}
+	if as != nil {
+		made.Uid, made.Gid = as.UID, as.Groups[0]
+	}
+	return made
 }
 
 // makeFileBeneath creates a file in a directory that exists, unless something of that name exists there.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/runas"
 )
 
 // allowing is the list that every namespace has.
@@ -23,10 +24,13 @@ func (a allowing) HostPaths(string) (*hostpath.List, bool, error) {
 	return list, true, err
 }
 
+func (allowing) RunAs(string) (*runas.Identity, error) { return nil, nil }
+
 // forbidding stands for namespaces without a list, at a level that forbids volumes of the type hostPath.
 type forbidding struct{}
 
 func (forbidding) HostPaths(string) (*hostpath.List, bool, error) { return nil, true, nil }
+func (forbidding) RunAs(string) (*runas.Identity, error)          { return nil, nil }
 
 // Symlinks that a pod made while there was a list are not followed once the list is gone.
 func TestHostPathsOfANamespaceThatForbidsThem(t *testing.T) {

@@ -6,12 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/runas"
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 // HostPaths says which paths of the host the pods of a namespace may mount.
@@ -20,19 +23,51 @@ type HostPaths interface {
 	// without symlinks are mounted: where a namespace forbids such volumes in general, a pod that still has one may
 	// date from a time when there was a list, and may have put the symlinks there itself.
 	HostPaths(namespace string) (list *hostpath.List, plain bool, err error)
+	// RunAs returns the user as whom the pods of a namespace run, and who has to have access to a path; nil if there is none.
+	RunAs(namespace string) (*runas.Identity, error)
+}
+
+// hostUser returns the user who has to have access to what a pod mounts of the host; nil if it is whatever the daemon finds.
+func (v *Volumes) hostUser(pod *corev1.Pod) (*runas.Identity, error) {
+	if v.node.HostPaths == nil {
+		return nil, nil
+	}
+	return v.node.HostPaths.RunAs(pod.Namespace)
+}
+
+// OfUser reports whether a pod mounts paths of the host that only its user has access to.
+func (v *Volumes) OfUser(pod *corev1.Pod) (bool, error) {
+	if !slices.ContainsFunc(pod.Spec.Volumes, func(of corev1.Volume) bool { return of.HostPath != nil }) {
+		return false, nil
+	}
+	id, err := v.hostUser(pod)
+	return id != nil, err
+}
+
+// asUser calls a function that opens files, with the rights of a user if there is one. A directory that nobody else may enter then
+// stays closed, whatever is allowed below it, and root's rights are not needed where a server of NFS does not grant them.
+func asUser(id *runas.Identity, fn func() error) error {
+	if id == nil {
+		return fn()
+	}
+	return thread.AsUser(id.UID, id.Groups, fn)
 }
 
 // hostPath makes a path of the host a volume, as far as the namespace allows that.
 func (v *Volumes) hostPath(pod *corev1.Pod, volume *corev1.Volume) (source, error) {
 	if v.node.HostPaths != nil {
 		list, plain, err := v.node.HostPaths.HostPaths(pod.Namespace)
+		if err != nil {
+			return source{}, err
+		}
+		as, err := v.hostUser(pod)
 		switch {
 		case err != nil:
 			return source{}, err
 		case list != nil:
-			return v.allowedHostPath(pod, volume, list)
-		case plain:
-			return v.plainHostPath(pod, volume)
+			return v.allowedHostPath(pod, volume, list, as)
+		case plain, as != nil:
+			return v.plainHostPath(pod, volume, as)
 		}
 	}
 	path, err := v.anyHostPath(volume.HostPath)

@@ -50,18 +50,18 @@ func makeMountPoint(volume, place, source string) error {
 		return err
 	}
 	if info.IsDir() {
-		fd, err := openBeneath(volume, place, true)
+		fd, err := openBeneath(volume, place, true, nil)
 		if err != nil {
 			return err
 		}
 		return unix.Close(fd)
 	}
-	if fd, err := openBeneath(volume, place, false); err == nil {
+	if fd, err := openBeneath(volume, place, false, nil); err == nil {
 		return unix.Close(fd)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	dir, err := openBeneath(volume, filepath.Dir(place), true)
+	dir, err := openBeneath(volume, filepath.Dir(place), true, nil)
 	if err != nil {
 		return err
 	}

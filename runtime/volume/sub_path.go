@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
@@ -25,7 +28,11 @@ func (v *Volumes) subPath(
 	if filepath.IsAbs(sub) || !filepath.IsLocal(sub) {
 		return "", fmt.Errorf("subpath %q not within volume path %q: %w", sub, volume, errdefs.ErrInvalidArgument)
 	}
-	fd, err := openBeneath(volume, sub, create)
+	as, err := v.hostUserOf(pod, container, index)
+	if err != nil {
+		return "", err
+	}
+	fd, err := openBeneath(volume, sub, create, as)
 	if err != nil {
 		return "", err
 	}
@@ -94,9 +101,21 @@ func shows(target string, file *unix.Stat_t) (bool, error) {
 	return false, os.Remove(target) // it may have to be of the other kind now
 }
 
-// openBeneath opens a path inside a directory. No symlink leads out of it. What is missing is created, step by step,
-// with the volume's own mode and owner, if create is set.
-func openBeneath(volume, sub string, create bool) (int, error) {
+// hostUserOf returns the user who has to have access to what is below a volume, if that is one of the host's paths: jobd's own
+// places, at which it is mounted, nobody else may enter.
+func (v *Volumes) hostUserOf(pod *corev1.Pod, container string, index int) (*runas.Identity, error) {
+	c := podspec.Find(&pod.Spec, container)
+	if c == nil || !slices.ContainsFunc(pod.Spec.Volumes, func(of corev1.Volume) bool {
+		return of.Name == c.VolumeMounts[index].Name && of.HostPath != nil
+	}) {
+		return nil, nil
+	}
+	return v.hostUser(pod)
+}
+
+// openBeneath opens a path inside a directory, with the rights of a user if there is one. No symlink leads out of it. What is missing
+// is created, step by step, with the volume's own mode and owner, or as that user, if create is set.
+func openBeneath(volume, sub string, create bool, as *runas.Identity) (fd int, err error) {
 	dir, err := unix.Open(volume, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open %s: %w", volume, err)
@@ -106,14 +125,19 @@ func openBeneath(volume, sub string, create bool) (int, error) {
 	if err := unix.Fstat(dir, &stat); err != nil {
 		return -1, err
 	}
-	open := beneath(dir)
-	fd, err := open(sub)
-	if create && errors.Is(err, unix.ENOENT) {
-		err = makeBeneath(open, filepath.Clean(sub), stat)
-		if err == nil {
-			fd, err = open(sub)
-		}
+	if as != nil {
+		stat = madeBy(as)
 	}
+	err = asUser(as, func() (err error) {
+		open := beneath(dir)
+		fd, err = open(sub)
+		if create && errors.Is(err, unix.ENOENT) {
+			if err = makeBeneath(open, filepath.Clean(sub), stat); err == nil {
+				fd, err = open(sub)
+			}
+		}
+		return err
+	})
 	if errors.Is(err, unix.EXDEV) {
 		return -1, fmt.Errorf("subpath %q not within volume path %q: %w", sub, volume, errdefs.ErrInvalidArgument)
 	} else if err != nil {

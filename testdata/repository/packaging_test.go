@@ -81,6 +81,7 @@ func TestFilesOfPackages(t *testing.T) {
 	for _, file := range []string{
 		"usr/bin/", "./cmd/jobd ./cmd/jobd-shim ./cmd/jobctl", "usr/share/man/man", "bash-completion/completions", "vendor_completions.d",
 		"zsh/site-functions", "usr/lib/systemd/system/jobd.service", "jobd/copyright", "NOTICE", "THIRD-PARTY-NOTICES", "SHA256SUMS",
+		"usr/share/jobd/users.yaml",
 	} {
 		if !strings.Contains(made, file) {
 			t.Errorf("release.sh no longer makes %s", file)
@@ -96,6 +97,8 @@ func TestScriptsOfPackages(t *testing.T) {
 		group   = "group"
 		active  = "active"
 		removed = "removed"
+		// letIn is the call that lets members of the group jobd run pods as themselves.
+		letIn = "install -D -m 0644 /usr/share/jobd/users.yaml ROOT/yaml.d/users.yaml"
 	)
 	tests := []struct {
 		name string
@@ -110,9 +113,9 @@ func TestScriptsOfPackages(t *testing.T) {
 		fails bool
 	}{
 		{name: "a first deb makes the group and starts the service", script: "postinstall configure", host: []string{systemd},
-			calls: []string{"groupadd --system jobd", "systemctl daemon-reload", "systemctl enable --quiet jobd", "systemctl start jobd"}},
+			calls: []string{"groupadd --system jobd", letIn, "systemctl daemon-reload", "systemctl enable --quiet jobd", "systemctl start jobd"}},
 		{name: "a first rpm does too", script: "postinstall 1", host: []string{systemd, group},
-			calls: []string{"systemctl daemon-reload", "systemctl enable --quiet jobd", "systemctl start jobd"}},
+			calls: []string{letIn, "systemctl daemon-reload", "systemctl enable --quiet jobd", "systemctl start jobd"}},
 		{name: "an upgraded deb restarts the service", script: "postinstall configure 0.1.0-1", host: []string{systemd, group, active},
 			calls: []string{"systemctl daemon-reload", "systemctl is-active --quiet jobd", "systemctl restart jobd"}},
 		{name: "an upgraded rpm restarts the service", script: "postinstall 2", host: []string{systemd, group, active},
@@ -122,7 +125,7 @@ func TestScriptsOfPackages(t *testing.T) {
 		{name: "an installation after a removal starts the service again", script: "postinstall configure 0.1.0-1",
 			host: []string{systemd, group, removed}, calls: []string{"systemctl daemon-reload", "rm ROOT/removed",
 				"systemctl enable --quiet jobd", "systemctl start jobd"}},
-		{name: "without systemd nothing is started", script: "postinstall configure", host: []string{group}},
+		{name: "without systemd nothing is started", script: "postinstall configure", host: []string{group}, calls: []string{letIn}},
 
 		{name: "an upgrade of the deb stops nothing", script: "preremove upgrade 0.2.0-1", host: []string{systemd, debconf}, pods: 3},
 		{name: "an upgrade of the rpm stops nothing", script: "preremove 1", host: []string{systemd}, pods: 3},
@@ -133,7 +136,8 @@ func TestScriptsOfPackages(t *testing.T) {
 		{name: "removal is refused by the answer", script: "preremove remove", host: []string{systemd, debconf}, pods: 2, answer: "false",
 			calls: []string{"db_input critical jobd/end-pods"}, fails: true},
 		{name: "removal of the rpm ends pods with a message", script: "preremove 0", host: []string{systemd, debconf}, pods: 2,
-			calls: []string{"systemctl disable --quiet --now jobd", "jobd clean"}},
+			calls: []string{"systemctl disable --quiet --now jobd", "cmp -s /usr/share/jobd/users.yaml ROOT/yaml.d/users.yaml", "rm ROOT/yaml.d/users.yaml",
+				"rmdir ROOT/yaml.d", "jobd clean"}},
 
 		{name: "removal keeps the data", script: "postremove remove", host: []string{systemd, group}, calls: []string{"systemctl daemon-reload"}},
 		{name: "purge removes the data, the group and the answer", script: "postremove purge", host: []string{systemd, group, debconf},
@@ -153,7 +157,7 @@ func TestScriptsOfPackages(t *testing.T) {
 				}
 			}
 			called, exits := `echo "${0##*/} $*" >>`+dir+"/calls\n", map[bool]string{true: "exit 0\n", false: "exit 1\n"}
-			for _, program := range []string{"groupadd", "groupdel", "rm", "jobd"} {
+			for _, program := range []string{"groupadd", "groupdel", "rm", "rmdir", "cmp", "install", "jobd"} {
 				write(program, "#!/bin/sh\n"+called)
 			}
 			write("systemctl", "#!/bin/sh\n"+called+`[ "$1" != is-active ] || `+exits[has[active]])
@@ -183,6 +187,7 @@ db_purge() { echo db_purge >>%[1]s/calls; }
 				t.Fatal(err)
 			}
 			write("script", strings.NewReplacer("/run/systemd/system", dir+"/systemd", "/usr/share/debconf/confmodule", dir+"/confmodule",
+				"/etc/jobd/jobd.yaml.d", dir+"/yaml.d",
 				"-e /etc/jobd/jobd.yaml", "-e "+dir+"/jobd.yaml", "/var/lib/jobd/removed", dir+"/removed", "-d /var/lib/jobd", "-d "+dir).Replace(string(text)))
 			cmd := exec.Command("/bin/sh", append([]string{filepath.Join(dir, "script")}, strings.Fields(arguments)...)...)
 			// Nothing of this host can be called but what counts lines.

@@ -1,0 +1,217 @@
+// Package people knows the users of this machine who reach jobd by the socket that is open to all: who they are to the API, and what
+// the settings give them, which is a namespace of their own where pods run as themselves.
+//
+// In come the settings and the number that the kernel has for a client; out go a Person, and the namespace as it is to be. What they
+// are written to is not this package's concern. Nothing is kept but, for some seconds, what the machine has said of a user.
+package people
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/pod-security-admission/api"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/roles"
+	"github.com/jobd/jobd/api/runas"
+	"github.com/jobd/jobd/internal/nss"
+)
+
+// Prefix begins the names that users and groups of this machine have to the API.
+const Prefix = "unix:"
+
+// QuotaName is the name of the ResourceQuota in the namespace of a person.
+const QuotaName = "jobd-user"
+
+// fresh is for how long what the machine has said of a user is believed.
+const fresh = 10 * time.Second
+
+// maxKnown bounds how many users are remembered.
+const maxKnown = 10_000
+
+// People finds out who somebody is. It is made by New.
+type People struct {
+	settings Settings
+	lookup   func(context.Context, uint32) (nss.User, error)
+	now      func() time.Time
+
+	asking singleflight.Group
+	mu     sync.Mutex
+	known  map[uint32]known
+}
+
+type known struct {
+	person Person
+	until  time.Time
+}
+
+// New makes one. The settings have been checked.
+func New(s Settings) *People {
+	return &People{settings: s, lookup: nss.Lookup, now: time.Now, known: map[uint32]known{}}
+}
+
+// Person is a user of this machine.
+type Person struct {
+	nss.User
+	setting *Setting // nil: none is meant for this user
+}
+
+// Of returns who a user is, and whether that was found out just now.
+func (p *People) Of(ctx context.Context, uid uint32) (found Person, now bool, err error) {
+	p.mu.Lock()
+	k, ok := p.known[uid]
+	p.mu.Unlock()
+	if ok && p.now().Before(k.until) {
+		return k.person, false, nil
+	}
+	got, err, _ := p.asking.Do(strconv.FormatUint(uint64(uid), 10), func() (any, error) {
+		// Others wait for the same answer.
+		u, err := p.lookup(context.WithoutCancel(ctx), uid)
+		if err != nil {
+			return Person{}, err
+		}
+		person := Person{u, p.settings.of(&u)}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.known) >= maxKnown {
+			clear(p.known)
+		}
+		p.known[uid] = known{person, p.now().Add(fresh)}
+		return person, nil
+	})
+	return got.(Person), true, err
+}
+
+// of returns the setting that is meant for a user; nil for none. Root has a socket of its own, and its pods could not be kept from
+// anything.
+func (s Settings) of(u *nss.User) *Setting {
+	if u.UID == 0 {
+		return nil
+	}
+	for i := range s {
+		of := &s[i]
+		if of.User != "" && of.User == u.Name ||
+			of.Group != "" && slices.ContainsFunc(u.Groups, func(g nss.Group) bool { return g.Name == of.Group }) {
+			return of
+		}
+	}
+	return nil
+}
+
+// HasNamespace reports whether the settings give somebody a namespace.
+func (p *Person) HasNamespace() bool { return p.setting != nil }
+
+// Info returns who somebody is to the API. With a namespace, which is empty for none, comes jobd's role submit in it.
+func (p *Person) Info(namespace string) user.Info {
+	info := &user.DefaultInfo{Name: Prefix + p.Name, UID: strconv.FormatUint(uint64(p.UID), 10)}
+	for _, g := range p.Groups {
+		if g.Name != "" {
+			info.Groups = append(info.Groups, Prefix+g.Name)
+		}
+	}
+	info.Groups = append(info.Groups, user.AllAuthenticated)
+	if namespace != "" {
+		info.Groups = append(info.Groups, roles.Role{Name: core.RoleSubmit, Namespace: namespace}.Group())
+		info.Extra = map[string][]string{runas.NamespaceExtra: {namespace}}
+	}
+	return info
+}
+
+// identity is as whom somebody's pods run.
+func (p *Person) identity() runas.Identity {
+	id := runas.Identity{UID: p.UID}
+	for _, g := range p.Groups {
+		id.Groups = append(id.Groups, g.GID)
+	}
+	return id
+}
+
+var noLabel = regexp.MustCompile("[^a-z0-9]+")
+
+// NamespaceNames returns what somebody's namespace may be called, the best name first: their own, unless it is no name of a namespace
+// or one of the system's, then with the number behind it. Another namespace may have any of them.
+func (p *Person) NamespaceNames() []string {
+	var names []string
+	if len(utilvalidation.IsDNS1123Label(p.Name)) == 0 && p.Name != metav1.NamespaceDefault && !strings.HasPrefix(p.Name, "kube-") {
+		names = append(names, p.Name)
+	}
+	number := strconv.FormatUint(uint64(p.UID), 10)
+	plain := noLabel.ReplaceAllString(strings.ToLower(p.Name), "-")
+	if plain = strings.Trim(plain[:min(len(plain), 50)], "-"); plain != "" {
+		names = append(names, plain+"-"+number)
+	}
+	return append(names, "unix-"+number)
+}
+
+// Owns reports whether a namespace is somebody's: it has their name and number. A user who comes after one of the same name has
+// another number, and gets nothing of what that one had.
+func (p *Person) Owns(ns *corev1.Namespace) bool {
+	number, _, _ := strings.Cut(ns.Annotations[runas.Annotation], ":")
+	return ns.Annotations[runas.UserAnnotation] == p.Name && number == strconv.FormatUint(uint64(p.UID), 10)
+}
+
+// Furnish makes a namespace that of a person, and reports whether it was not as it is to be.
+func (p *Person) Furnish(ns *corev1.Namespace) (changed bool, err error) {
+	paths, err := p.setting.hostPaths(p.home())
+	if err != nil {
+		return false, err
+	}
+	changed = set(&ns.Labels, map[string]string{api.EnforceLevelLabel: string(api.LevelBaseline)})
+	return set(&ns.Annotations, map[string]string{
+		runas.UserAnnotation: p.Name, runas.Annotation: p.identity().String(), hostpath.Annotation: paths,
+	}) || changed, nil
+}
+
+func set(m *map[string]string, wanted map[string]string) (changed bool) {
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if have, ok := (*m)[key]; ok && have == wanted[key] {
+			continue
+		}
+		if *m == nil {
+			*m = map[string]string{}
+		}
+		(*m)[key], changed = wanted[key], true
+	}
+	return changed
+}
+
+// home returns the home of a person as a path without symlinks; empty if it is none that the person owns: users of services share /.
+func (p *Person) home() string {
+	real, err := filepath.EvalSymlinks(p.Home)
+	if err != nil || !filepath.IsAbs(real) || strings.ContainsAny(real, ",\n") || strings.HasSuffix(real, ":ro") || real == "/" {
+		return ""
+	}
+	info, err := os.Lstat(real)
+	if err != nil || !info.IsDir() {
+		return ""
+	}
+	if is, ok := info.Sys().(*syscall.Stat_t); !ok || is.Uid != p.UID {
+		return ""
+	}
+	return real
+}
+
+// Quota returns what the namespace of a person has at most; nil for no limits.
+func (p *Person) Quota() corev1.ResourceList {
+	hard, _ := p.setting.quota() // which was checked
+	return hard
+}
+
+// String names a person in messages.
+func (p *Person) String() string { return fmt.Sprintf("%s%s (%d)", Prefix, p.Name, p.UID) }

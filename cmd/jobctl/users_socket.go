@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/jobd/jobd/api/runas"
+	"github.com/jobd/jobd/internal/layout"
+)
+
+// takeUsersSocket goes to the socket that is open to all users of the machine, where that of administrators is there and not open to
+// whoever runs this.
+func (t *target) takeUsersSocket() {
+	// A socket cannot be opened so: the error says why.
+	if f, err := os.OpenFile(t.socket, os.O_RDWR, 0); err == nil {
+		_ = f.Close()
+	} else if errors.Is(err, fs.ErrPermission) && isOpenToAll(layout.UsersSocket(t.socket)) {
+		t.socket = layout.UsersSocket(t.socket)
+	}
+	t.users = isOpenToAll(t.socket)
+}
+
+func isOpenToAll(socket string) bool {
+	info, err := os.Stat(socket)
+	return err == nil && info.Mode().Type() == fs.ModeSocket && info.Mode().Perm()&0o006 == 0o006
+}
+
+// ownNamespace makes the commands work in the namespace of whoever runs this, unless they name another, where jobd gives its users one.
+// It is asked for when a command is about to run. If it does not answer, the command is told why.
+func (t *target) ownNamespace(root *cobra.Command, flags *genericclioptions.ConfigFlags) {
+	before := root.PersistentPreRunE
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
+		if namespace := namespaceAt(c.Context(), t.socket); namespace != "" {
+			if err := standsIn(flags, namespace); err != nil {
+				return err
+			}
+		}
+		return before(c, args)
+	}
+}
+
+// askingTime is how long the answer may take to which namespace is one's own.
+const askingTime = 10 * time.Second
+
+// namespaceAt asks the jobd at a socket which namespace it gives to whoever asks; empty if it does not say.
+func namespaceAt(ctx context.Context, socket string) string {
+	ctx, cancel := context.WithTimeout(ctx, askingTime)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	me := authenticationv1.SelfSubjectReview{TypeMeta: metav1.TypeMeta{
+		APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "SelfSubjectReview",
+	}}
+	body, err := json.Marshal(me)
+	if err != nil {
+		return ""
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, host+"/apis/"+me.APIVersion+"/selfsubjectreviews", bytes.NewReader(body))
+	if err != nil {
+		return ""
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := client.Do(r)
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusCreated || json.NewDecoder(answer.Body).Decode(&me) != nil {
+		return ""
+	}
+	for _, namespace := range me.Status.UserInfo.Extra[runas.NamespaceExtra] {
+		return namespace
+	}
+	return ""
+}
+
+// kubeconfigOf is a kubeconfig by which a namespace is the one that is meant, as by the flag it is the one that is insisted on.
+func kubeconfigOf(namespace string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "jobd",
+"clusters": [{"name": "jobd", "cluster": {"server": %q}}], "contexts": [{"name": "jobd", "context": {"cluster": "jobd", "namespace": %q}}]}
+`, host, namespace)
+}
