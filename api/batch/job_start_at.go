@@ -13,10 +13,12 @@ import (
 // soon as it does. A cluster leaves the Job suspended.
 const StartAtAnnotation = "jobd.dev/start-at"
 
-// StartAt returns when a Job is to start, in the zone in which that is written; false if its annotation is missing or not valid.
+// StartAt returns when a Job is to start, in the zone in which that is written; false if its annotation is missing or not valid. A time
+// that is in the year 10000 of UTC, or before 0, cannot be written as one, as forecasts do.
 func StartAt(annotations map[string]string) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, annotations[StartAtAnnotation])
-	return at, err == nil
+	year := at.UTC().Year()
+	return at, err == nil && year >= 0 && year <= 9999
 }
 
 // AwaitsTime reports whether a Job is suspended until a time, when jobd resumes it. It may wait for other Jobs too.
@@ -44,7 +46,8 @@ func validateStartAt(annotations map[string]string, spec *batchv1.JobSpec, waite
 	}
 	path = path.Key(StartAtAnnotation)
 	if _, ok := StartAt(annotations); !ok {
-		return field.ErrorList{field.Invalid(path, text, `must be a time with its zone, such as "2026-12-01T22:00:00+01:00" or "2026-12-01T21:00:00Z"`)}
+		return field.ErrorList{field.Invalid(path, text,
+			`must be a time with its zone, such as "2026-12-01T22:00:00+01:00" or "2026-12-01T21:00:00Z", in the years from 0 to 9999 (UTC)`)}
 	}
 	if !waited && !ptr.Deref(spec.Suspend, false) {
 		return field.ErrorList{field.Invalid(path, text, "needs spec.suspend: true, else the Job would start at once; jobd resumes it at that time")}

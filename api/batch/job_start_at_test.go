@@ -24,6 +24,9 @@ func TestStartAtIsATimeOfASuspendedJob(t *testing.T) {
 		{"22:00", true, name + `Invalid value: "22:00": must be a time with its zone`},
 		{"2026-12-01T22:00", true, name + `Invalid value: "2026-12-01T22:00": must be a time with its zone`},
 		{"2026-02-30T22:00:00Z", true, name},
+		{"9999-12-31T23:59:59Z", true, ""},
+		{"9999-12-31T23:59:59-05:00", true, name},
+		{"0000-01-01T00:00:00+01:00", true, name},
 		{"", true, name},
 	} {
 		j := held(map[string]string{StartAtAnnotation: c.text}, c.suspend)
