@@ -88,7 +88,8 @@ spec:
 	if log := owners["logs jobs/default/train"]; log.Bytes < 1_000_000 {
 		t.Errorf("%+v", log)
 	}
-	if len(report.Jobs) != 1 || report.Jobs[0].Name != "default/train" || report.Jobs[0].Kinds["volumes of pods"] < 3_000_000 || report.Jobs[0].Bytes < 4_000_000 {
+	if len(report.Jobs) != 1 || report.Jobs[0].Name != "default/train" || report.Jobs[0].Kinds["volumes of pods"] < 3_000_000 ||
+		report.Jobs[0].Bytes < 4_000_000 {
 		t.Errorf("%+v", report.Jobs)
 	}
 	if out := d.jobctl("df"); !strings.Contains(out, "used by jobs/default/train") {

@@ -110,7 +110,8 @@ func TestImagesOfPodman(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	storage := filepath.Join(dir, "storage.conf")
-	if err := os.WriteFile(storage, fmt.Appendf(nil, "[storage]\ndriver = \"vfs\"\ngraphroot = %q\nrunroot = %q\n", dir+"/root", dir+"/run"), 0o644); err != nil {
+	settings := fmt.Appendf(nil, "[storage]\ndriver = \"vfs\"\ngraphroot = %q\nrunroot = %q\n", dir+"/root", dir+"/run")
+	if err := os.WriteFile(storage, settings, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "CONTAINERS_STORAGE_CONF="+storage)

@@ -52,7 +52,8 @@ func Mine(name string, in Environment) (Engine, error) {
 	case len(sockets) == 0:
 		return Engine{}, fail(errdefs.ErrUnavailable, "%s is at %s, for which its program is needed, and there is no program %s", name, named, name)
 	}
-	return Engine{}, fail(errdefs.ErrUnavailable, "%s does not run here: nothing listens at %s, and there is no program %s", name, strings.Join(sockets, " or "), name)
+	return Engine{}, fail(errdefs.ErrUnavailable, "%s does not run here: nothing listens at %s, and there is no program %s",
+		name, strings.Join(sockets, " or "), name)
 }
 
 // sockets returns where the engine may listen, in the order in which to try. There are none if it was said to be elsewhere than at a
