@@ -27,9 +27,9 @@
 // Nothing but the store: the records of the controllers are memory, and all of it can be derived from the store
 // (Controller.Rebuild, and before it NamespaceFollower.NamespaceKnown). When a pass fails, nothing of it was written, but the
 // records may know what was never written. So the controllers are thrown away and made anew, the observations are taken in
-// again by the next pass, and the changes are folded in again. When the daemon is killed after the commit and before the effects, the effects are lost: what a pass asks
-// to be done after it must be asked for again by whoever reads the records at the next start. package pod does that for
-// pods.
+// again by the next pass, and the changes are folded in again. When the daemon is killed after the commit and before the
+// effects, the effects are lost: what a pass asks to be done after it must be asked for again by whoever reads the records at
+// the next start. package pod does that for pods.
 //
 // # Clients that write much
 //
