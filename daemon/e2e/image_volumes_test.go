@@ -90,9 +90,12 @@ spec:
 	want := "from below\nfrom above\nfrom above\ntouch: /image/new: Read-only file system\n" +
 		"touch: /sub/new: Read-only file system\nit can be executed\n"
 	for _, previous := range []string{"--previous=false", "--previous=true"} {
-		if got := d.jobctl("logs", "p", previous); got != want {
-			t.Errorf("logs %s\n%s\nwant\n%s", previous, got, want)
-		}
+		d.eventually("it says what it sees", func() error {
+			if got := d.jobctl("logs", "p", previous); got != want {
+				return fmt.Errorf("logs %s\n%s\nwant\n%s", previous, got, want)
+			}
+			return nil
+		})
 	}
 	events := d.jobctl("events", "--for", "pod/p")
 	for _, message := range []string{fmt.Sprintf("Pulling image %q", data), fmt.Sprintf("Successfully pulled image %q in", data)} {
