@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,12 +19,17 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/jobd/jobd/api/runas"
+	"github.com/jobd/jobd/cmd/internal/overssh"
 	"github.com/jobd/jobd/internal/layout"
 )
 
 // takeUsersSocket goes to the socket that is open to all users of the machine, where that of administrators is there and not open to
 // whoever runs this.
 func (t *target) takeUsersSocket() {
+	if overssh.Is(t.socket) { // whether the other may be opened is known there alone
+		t.users = strings.HasSuffix(t.socket, layout.UsersSocket(""))
+		return
+	}
 	// A socket cannot be opened so: the error says why.
 	if f, err := os.OpenFile(t.socket, os.O_RDWR, 0); err == nil {
 		_ = f.Close()
@@ -40,10 +46,10 @@ func isOpenToAll(socket string) bool {
 
 // ownNamespace makes the commands work in the namespace of whoever runs this, unless they name another, where jobd gives its users one.
 // It is asked for when a command is about to run. If it does not answer, the command is told why.
-func (t *target) ownNamespace(root *cobra.Command, flags *genericclioptions.ConfigFlags) {
+func (t *target) ownNamespace(root *cobra.Command, flags *genericclioptions.ConfigFlags, dial dialFunc) {
 	before := root.PersistentPreRunE
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
-		if namespace := namespaceAt(c.Context(), t.socket); namespace != "" {
+		if namespace := namespaceOf(c.Context(), dial); namespace != "" {
 			if err := standsIn(flags, namespace); err != nil {
 				return err
 			}
@@ -55,15 +61,13 @@ func (t *target) ownNamespace(root *cobra.Command, flags *genericclioptions.Conf
 // askingTime is how long the answer may take to which namespace is one's own.
 const askingTime = 10 * time.Second
 
-// namespaceAt asks the jobd at a socket which namespace it gives to whoever asks; empty if it does not say.
-func namespaceAt(ctx context.Context, socket string) string {
+// namespaceOf asks a jobd which namespace it gives to whoever asks; empty if it does not say.
+func namespaceOf(ctx context.Context, dial dialFunc) string {
 	ctx, cancel := context.WithTimeout(ctx, askingTime)
 	defer cancel()
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}
 	me := authenticationv1.SelfSubjectReview{TypeMeta: metav1.TypeMeta{
 		APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "SelfSubjectReview",
