@@ -290,7 +290,8 @@ func TestOverSSH(t *testing.T) {
 	pod := d.running("long", 1)[0].Name
 	t.Run("exec", func(t *testing.T) {
 		m := m.in(t)
-		if out, code := m.run("lab", []byte("through\n"), "exec", "-i", pod, "--", "sh", "-c", "cat; exit 7"); code != 7 || !strings.Contains(out, "through\n") {
+		out, code := m.run("lab", []byte("through\n"), "exec", "-i", pod, "--", "sh", "-c", "cat; exit 7")
+		if code != 7 || !strings.Contains(out, "through\n") {
 			t.Errorf("%d: %s", code, out)
 		}
 		c := talk(t, onTerminal(t, m.command("lab", "exec", "-it", pod, "--", "sh")))
