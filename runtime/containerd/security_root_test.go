@@ -36,7 +36,7 @@ func TestSecurityOfAContainer(t *testing.T) {
 			if status.ExitCode != 0 || len(lines) != 8 {
 				t.Fatalf("got %+v, log %q", status, log)
 			}
-			if want := []string{"pod-u3", "pod-u3", "1", "1", "1", "CapEff:\t00000000a00425fb", "1", "0"}; strings.Join(lines, "|") != strings.Join(want, "|") {
+			if want := []string{"pod-u3", "pod-u3", "1", "1", "1", "CapEff:\t00000000a80425fb", "1", "0"}; strings.Join(lines, "|") != strings.Join(want, "|") {
 				t.Errorf("got %q, want %q", lines, want)
 			}
 		})

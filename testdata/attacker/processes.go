@@ -11,7 +11,7 @@ import (
 )
 
 // defaultCapabilities are the most that a container that asks for nothing may have, as a mask.
-const defaultCapabilities = 0xa00425fb
+const defaultCapabilities = 0xa80425fb
 
 // processAttempts look at the process itself, at what whoever started it gave it, and at other processes.
 var processAttempts = []attempt{

@@ -1,12 +1,12 @@
-// Package nvidiatest has an nvidia-smi of a test's own (testdata/nvidia/nvidia-smi), and writes what it says.
+// Package nvidiatest has an nvidia-smi of a test's own, and writes what it says.
 package nvidiatest
 
 import (
+	_ "embed"
 	"encoding/xml"
 	"fmt"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,14 +30,12 @@ type SMI struct {
 	Path string
 }
 
+//go:embed nvidia-smi
+var script []byte
+
 // New makes one that knows as many cards, which nobody uses.
 func New(t *testing.T, cards int) *SMI {
 	t.Helper()
-	_, self, _, _ := goruntime.Caller(0)
-	script, err := os.ReadFile(filepath.Join(filepath.Dir(self), "../../../testdata/nvidia/nvidia-smi"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &SMI{t, filepath.Join(t.TempDir(), "nvidia-smi")}
 	if err := os.WriteFile(s.Path, script, 0o755); err != nil {
 		t.Fatal(err)
