@@ -50,7 +50,7 @@ spec:
         volumeMounts: [{name: d, mountPath: /d}, {name: e, mountPath: /e}]
 `)
 	d.eventually("it has written", func() error {
-		if out := d.jobctl("logs", "jobs/train", "--tail", "1"); !strings.Contains(out, "ready") {
+		if out, err := d.try("jobctl", nil, "logs", "jobs/train", "--tail", "1"); err != nil || !strings.Contains(out, "ready") {
 			return fmt.Errorf("%.200s", out)
 		}
 		return nil

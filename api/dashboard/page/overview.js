@@ -157,7 +157,7 @@ export function overview(main, signal, status) {
       if (seen.length > 130) seen.shift();
       if (Date.now() - asked > 60000) asked = Date.now(), past = await get(`api/v1/nodes/${encodeURIComponent(node.metadata.name)}/usage`, signal).catch(() => null);
       use.replaceChildren(chart('Processors', 'cpu', cpus * 1000, `${cpu.toFixed(1)} of ${cpus}`),
-        chart('Memory', 'memory', all, `${bytes(memory)} of ${bytes(all)}`), ...await cards(node, signal));
+        chart('Memory', 'memory', all, `${bytes(memory)} of ${bytes(all)}`), ...await gpus(node, signal));
     } catch { use.replaceChildren(); }
   }
   every(5000, measure, signal);
@@ -166,8 +166,8 @@ export function overview(main, signal, status) {
   every(5000, draw, signal);
 }
 
-// cards returns a line for each GPU: how busy it is, its memory, and who uses it. A machine without GPUs is not asked.
-async function cards(node, signal) {
+// gpus returns a line for each GPU: how busy it is, its memory, and who uses it. A machine without GPUs is not asked.
+async function gpus(node, signal) {
   if (!Object.keys(node.status.capacity).some(name => name.endsWith('/gpu'))) return [];
   const {items = []} = await get('apis/gpus.jobd.dev/v1/gpus', signal).catch(() => ({}));
   return items.map(g => {
