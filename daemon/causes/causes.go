@@ -261,7 +261,8 @@ func (w *World) lastEvent(uid types.UID, reasons ...string) *corev1.Event {
 	var last *corev1.Event
 	for i := range w.Events {
 		e := &w.Events[i]
-		if e.InvolvedObject.UID == uid && (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) && (last == nil || !core.LastSeen(e).Before(core.LastSeen(last))) {
+		if e.InvolvedObject.UID == uid && (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) &&
+			(last == nil || !core.LastSeen(e).Before(core.LastSeen(last))) {
 			last = e
 		}
 	}

@@ -8,8 +8,8 @@
 //
 // In this order a pass
 //
-//  1. folds what others have written since the last pass into the records of the controllers (Controller.Fold; namespaces, which many
-//     follow, are decoded once for all: NamespaceFollower),
+//  1. folds what others have written since the last pass into the records of the controllers (Controller.Fold; of namespaces, which
+//     many follow and are decoded once, NamespaceFollower.NamespaceChanged),
 //  2. sorts the observations that have come by their pods (Observer),
 //  3. calls Controller.Due for the times that have come,
 //  4. lets the controllers decide: the first of them that has something to look at takes one decision (Controller.Settle), and
@@ -25,11 +25,11 @@
 // # What is durable
 //
 // Nothing but the store: the records of the controllers are memory, and all of it can be derived from the store
-// (Controller.Rebuild, and before it NamespaceFollower.NamespaceKnown). When a pass fails, nothing of it was written, but the records may know what was never written. So
-// the controllers are thrown away and made anew, the observations are taken in again by the next pass, and the changes are
-// folded in again. When the daemon is killed after the commit and before the effects, the effects are lost: what a pass asks
-// to be done after it must be asked for again by whoever reads the records at the next start. package pod does that for
-// pods.
+// (Controller.Rebuild, and before it NamespaceFollower.NamespaceKnown). When a pass fails, nothing of it was written, but
+// the records may know what was never written. So the controllers are thrown away and made anew, the observations are
+// taken in again by the next pass, and the changes are folded in again. When the daemon is killed after the commit and
+// before the effects, the effects are lost: what a pass asks to be done after it must be asked for again by whoever reads
+// the records at the next start. package pod does that for pods.
 //
 // # Clients that write much
 //
