@@ -47,7 +47,7 @@ func newDashboardCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) 
 		Short:                 "Look at Jobs in a browser",
 		Long: `Look at Jobs in a browser. The command prints a link to the daemon's page, opens it if there is a desktop, and serves the page until you press Ctrl-C.
 
-The link works once, for one browser: its token is exchanged for a cookie, which ends with the command. The page acts with your own credentials, like any other command. Only loopback addresses are served; to reach it from another machine, forward the port with "ssh -L 8080:127.0.0.1:8080" and use --port 8080 there.`,
+The link works once, for one browser: its token is exchanged for a cookie, which ends with the command. The page acts with your own credentials, like any other command. Only loopback addresses are served. To look at the jobd of another machine, run it on your own with --socket ssh://HOST; or run it there with --port 8080, and forward that port with "ssh -L 8080:127.0.0.1:8080".`,
 		Example: `  # Open the page in the browser
   jobctl dashboard
 

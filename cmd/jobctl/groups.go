@@ -18,7 +18,7 @@ var groups = []struct{ title, commands string }{
 	{"Images, disk, notices and access:", "image df notify kubeconfig auth"},
 	{"The node:", "cordon uncordon drain taint cluster-info"},
 	{"Objects, further:", "diff replace patch label annotate set kustomize proxy"},
-	{"Settings:", "completion config"},
+	{"Settings:", "context completion config"},
 }
 
 // clusterVerbs are kubectl's commands for what jobd does not have, and what that is.

@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/cmd/util/podcmd"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
+
+	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
 // jobLogs lets "logs jobs/NAME" read the log of the Job, with the output of all its pods, instead of the log of one
@@ -33,6 +35,8 @@ type jobLogs struct {
 	errOut  io.Writer
 	// cluster says that the server was named, and may be one that has no logs of Jobs.
 	cluster bool
+	// far says that the way to the server may break off.
+	far bool
 
 	runs        int
 	stream      string
@@ -88,9 +92,15 @@ func jobInstead(ctx context.Context, getter genericclioptions.RESTClientGetter, 
 	return []string{"jobs/" + args[0]}
 }
 
+// said reports whether a flag of kubectl's is set.
+func (l *jobLogs) said(flag string) bool {
+	v, err := l.flags.GetBool(flag)
+	return err == nil && v
+}
+
 // choose says whether the server is a cluster, and explains what the command can do there.
-func (l *jobLogs) choose(cluster bool) {
-	l.cluster = cluster
+func (l *jobLogs) choose(cluster, far bool) {
+	l.cluster, l.far = cluster, far
 	logs := l.command
 	logs.Long += "\n\nThe log of a CronJob (cronjobs/NAME) is that of its last Job."
 	logs.Example += "\n\n  # What the last Job of a CronJob has printed, and the last three\n  jobctl logs cronjobs/backup\n  " +
@@ -140,7 +150,9 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 			if cluster {
 				return others(getter, j, opts, timeout, allContainers)
 			}
-			return l.ofJob(getter, j, opts.DeepCopy(), allContainers)
+			return l.resumed(opts, true, func(opts *corev1.PodLogOptions, sources bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+				return l.ofJob(getter, j, opts, allContainers, sources)
+			})
 		}
 		switch o := object.(type) {
 		case *batchv1.CronJob:
@@ -156,8 +168,59 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 		case l.allRestarts:
 			return nil, errors.New("--all-restarts is for Jobs and CronJobs: jobctl logs jobs/NAME")
 		}
-		return others(getter, object, opts, timeout, allContainers)
+		return l.resumed(opts, false, func(opts *corev1.PodLogOptions, _ bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+			return others(getter, object, opts, timeout, allContainers)
+		})
 	}
+}
+
+// resumed returns the requests for logs. Those of a jobd far away that are followed are continued where a connection has broken off, for which each
+// line needs its time, and in the log of a Job its source. How many bytes of that are to be shown the server cannot know.
+func (l *jobLogs) resumed(
+	asked *corev1.PodLogOptions, ofJob bool, open func(o *corev1.PodLogOptions, sources bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error),
+) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+	sources := l.said("prefix") || l.said("all-pods")
+	if !asked.Follow || asked.LimitBytes != nil || !l.far {
+		return open(asked.DeepCopy(), sources)
+	}
+	timed := asked.DeepCopy()
+	timed.Timestamps = true
+	requests, err := open(timed.DeepCopy(), true)
+	for of, request := range requests {
+		log := &submit.Log{OfJob: ofJob, Sources: sources, Times: asked.Timestamps, Notice: func(words string) { fmt.Fprintln(l.errOut, words) }}
+		log.Open = func(ctx context.Context, since *time.Time) (io.ReadCloser, error) {
+			rest := timed.DeepCopy()
+			if since != nil {
+				rest.SinceTime, rest.SinceSeconds, rest.TailLines = &metav1.Time{Time: *since}, nil, nil
+			}
+			again, err := open(rest, true)
+			if err != nil {
+				return nil, err
+			}
+			if again[of] == nil {
+				return nil, fmt.Errorf("the log of %s is gone", of.Name)
+			}
+			return again[of].Stream(ctx)
+		}
+		requests[of] = resumedLog{request, log}
+	}
+	return requests, err
+}
+
+// resumedLog is the request for a log that is followed.
+type resumedLog struct {
+	rest.ResponseWrapper
+	log *submit.Log
+}
+
+func (r resumedLog) Stream(ctx context.Context) (io.ReadCloser, error) {
+	first, err := r.ResponseWrapper.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, in := io.Pipe()
+	go func() { _ = in.CloseWithError(r.log.Copy(ctx, first, in)) }()
+	return out, nil
 }
 
 // isCluster reports whether the server has no logs of Jobs. It is asked only if it was named: a kubeconfig may be that of a jobd.
@@ -178,7 +241,7 @@ func (l *jobLogs) isCluster(getter genericclioptions.RESTClientGetter) (bool, er
 
 // ofJob returns the request for the log of a Job.
 func (l *jobLogs) ofJob(
-	getter genericclioptions.RESTClientGetter, job *batchv1.Job, opts *corev1.PodLogOptions, allContainers bool,
+	getter genericclioptions.RESTClientGetter, job *batchv1.Job, opts *corev1.PodLogOptions, allContainers, sources bool,
 ) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 	if opts.Container == "" && !allContainers {
 		// As with a pod: the container that the annotation names, or the first, with a message that there are
@@ -199,7 +262,7 @@ func (l *jobLogs) ofJob(
 		return nil, err
 	}
 	request := client.BatchV1().RESTClient().Get().Namespace(job.Namespace).Resource("jobs").Name(job.Name).SubResource("log")
-	for name, values := range l.query(opts, allContainers) {
+	for name, values := range l.query(opts, allContainers, sources) {
 		for _, v := range values {
 			request.Param(name, v)
 		}
@@ -212,15 +275,11 @@ func (l *jobLogs) ofJob(
 
 // query returns the parameters of the request. The server writes the prefixes, since it alone knows which line belongs
 // to which pod.
-func (l *jobLogs) query(o *corev1.PodLogOptions, allContainers bool) url.Values {
+func (l *jobLogs) query(o *corev1.PodLogOptions, allContainers, sources bool) url.Values {
 	q := url.Values{}
-	said := func(flag string) bool {
-		v, err := l.flags.GetBool(flag)
-		return err == nil && v
-	}
 	for name, on := range map[string]bool{
 		"follow": o.Follow, "previous": o.Previous, "timestamps": o.Timestamps, "allContainers": allContainers,
-		"allRestarts": l.allRestarts, "prefix": said("prefix") || said("all-pods"),
+		"allRestarts": l.allRestarts, "prefix": sources,
 	} {
 		if on {
 			q.Set(name, "true")

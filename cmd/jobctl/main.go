@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubectl/pkg/kuberc"
 
 	"github.com/jobd/jobd/cmd/internal/manual"
+	"github.com/jobd/jobd/cmd/internal/overssh"
 	"github.com/jobd/jobd/internal/ask"
 
 	_ "github.com/jobd/jobd/cmd/internal/translations"
@@ -50,7 +51,7 @@ func main() {
 // ownVerbs are the commands that kubectl does not have.
 var ownVerbs = []string{
 	"submit", "follow", "why", "retry", "suspend", "resume", "pause", "continue", "prioritize", "history", "report", "watch", "simulate", "dashboard",
-	"image", "notify", "kubeconfig", "man",
+	"image", "notify", "kubeconfig", "context", "man",
 }
 
 // newCommand makes the tree of commands. Which server it speaks to is decided when the commands and their flags are there,
@@ -71,7 +72,8 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	root, kubectls := kubectlCommand(args, flags, streams)
 	root.Use, root.Version = "jobctl", version
 	root.Short = "jobctl controls jobd"
-	root.PersistentFlags().String("socket", socketOf(getenv), "The socket of jobd; $"+socketVariable+" sets it too")
+	root.PersistentFlags().String("socket", socketOf(getenv), "The socket of jobd, or of one on another machine, by ssh: ssh://[USER@]HOST[:PORT][/PATH]; $"+
+		socketVariable+" sets it too")
 	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
 	ofJobs := extendLogs(root, flags, streams.ErrOut)
 	extendWait(root, flags, streams)
@@ -87,7 +89,8 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 		newPauseCommand(factory, streams), newContinueCommand(factory, streams), newPrioritizeCommand(factory, streams),
 		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newWatchCommand(factory, streams), newSimulateCommand(factory, streams),
 		newDashboardCommand(factory, streams), newImageCommand(dial, streams),
-		newDfCommand(ask.Daemon(dial), streams), newNotifyCommand(ask.Daemon(dial), streams), newKubeconfigCommand(dial, streams), manual.Command("1"))
+		newDfCommand(ask.Daemon(dial), streams), newNotifyCommand(ask.Daemon(dial), streams), newKubeconfigCommand(dial, streams),
+		newContextCommand(flags, streams), newPassCommand(dial, streams), manual.Command("1"))
 	said.addSkipUnknown(root)
 	if err := runPlugin(root, args[1:]); err != nil {
 		return nil, err
@@ -97,13 +100,14 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	if *to, err = findTarget(root, args[1:]); err != nil {
 		return nil, err
 	}
+	to.byContext(getenv)
 	said.cluster, said.verb = to.cluster, to.verb
-	ofJobs.choose(to.cluster)
+	ofJobs.choose(to.cluster, overssh.Is(to.socket))
 	if !to.cluster {
 		if err := webSocketsOnly(); err != nil {
 			return nil, err
 		}
-		onlySocket(flags)
+		to.onlySocket(flags)
 		extendCopy(root, factory, streams)
 	}
 	speakOfJobctl(root)

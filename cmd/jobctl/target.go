@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 
+	"github.com/jobd/jobd/cmd/internal/overssh"
 	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
@@ -33,6 +35,10 @@ type target struct {
 	cluster bool // the server that kubectl would use with the same arguments
 	socket  string
 	verb    string // the command, without what is below it; empty if the arguments name none
+	// context is where the socket was found, and kubeconfig its file; empty if that is the default.
+	context, kubeconfig string
+	named               bool  // by --socket or --server
+	broken              error // why there is none
 }
 
 // findTarget finds the command that the arguments name, and reads them with that command's flags, as cobra does later. With
@@ -66,6 +72,8 @@ func findTarget(root *cobra.Command, args []string) (target, error) {
 			t.cluster = true
 		}
 	}
+	t.kubeconfig, t.context = given[of.Lookup("kubeconfig")], given[of.Lookup("context")]
+	_, server := given[of.Lookup("server")]
 	socket, ok := given[of.Lookup("socket")]
 	if ok && t.cluster {
 		return target{}, errTwoTargets
@@ -73,6 +81,7 @@ func findTarget(root *cobra.Command, args []string) (target, error) {
 	if socket != "" {
 		t.socket = socket
 	}
+	t.named = ok || server
 	return t, nil
 }
 
@@ -98,9 +107,16 @@ func (t *target) wrap(dial dialFunc) func(*rest.Config) *rest.Config {
 	}
 }
 
-// onlySocket keeps the commands from using anything of the user's kubeconfig.
-func onlySocket(flags *genericclioptions.ConfigFlags) {
-	*flags.APIServer, *flags.KubeConfig, *flags.Context = host, os.DevNull, ""
+// onlySocket keeps the commands from using anything of the user's kubeconfig, unless one of its contexts has led to the socket: that may
+// have a namespace.
+func (t *target) onlySocket(flags *genericclioptions.ConfigFlags) {
+	*flags.APIServer = host
+	if address, err := overssh.Parse(t.socket, defaultSocket); err == nil && overssh.Is(t.socket) {
+		*flags.APIServer = host + "-" + address.Key() // what kubectl keeps of a server, its kinds, is not that of another one
+	}
+	if *flags.Context = t.context; t.context == "" && t.kubeconfig == "" {
+		*flags.KubeConfig = os.DevNull
+	}
 }
 
 // dialer connects to the socket. If the first attempt fails, it prints why and ends the program, since kubectl would
@@ -108,18 +124,39 @@ func onlySocket(flags *genericclioptions.ConfigFlags) {
 // since the daemon may be restarting.
 func (t *target) dialer(errOut io.Writer) dialFunc {
 	var met atomic.Bool
+	line := sync.OnceValue(func() dialFunc { return t.line(errOut) }) // the socket is known only after this function has been made
 	return func(ctx context.Context) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, "unix", t.socket)
+		c, err := line()(ctx)
 		if err == nil {
 			met.Store(true)
 			return c, nil
 		}
-		err = unreachable(err, t.socket)
 		if !met.Load() && ctx.Err() == nil && t.verb != "version" {
 			fmt.Fprintf(errOut, "error: %v\n", err)
 			os.Exit(t.failed())
 		}
 		return nil, err
+	}
+}
+
+// line returns what connects to the socket.
+func (t *target) line(errOut io.Writer) dialFunc {
+	if t.broken != nil {
+		return func(context.Context) (net.Conn, error) { return nil, t.broken }
+	}
+	if overssh.Is(t.socket) {
+		address, err := overssh.Parse(t.socket, defaultSocket)
+		if err != nil {
+			return func(context.Context) (net.Conn, error) { return nil, err }
+		}
+		return overssh.New(address, errOut).Dial
+	}
+	return func(ctx context.Context) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, "unix", t.socket)
+		if err != nil {
+			return nil, unreachable(err, t.socket)
+		}
+		return c, nil
 	}
 }
 

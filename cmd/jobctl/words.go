@@ -120,7 +120,7 @@ func (w *words) translate(message string) string {
 	switch {
 	case strings.Contains(message, "the server could not find the requested resource"):
 		message += "\nThis jobd may be older than jobctl, or newer: \"jobctl version\" shows both versions."
-	case strings.HasPrefix(message, "The connection to the server jobd was refused"):
+	case strings.HasPrefix(message, "The connection to the server jobd"):
 		message = "error: jobd does not answer: it was stopped, or is being restarted"
 	case strings.HasPrefix(message, "Unable to connect to the server: "):
 		message = "error: " + strings.TrimPrefix(message, "Unable to connect to the server: ")

@@ -93,18 +93,31 @@ func (f *flushed) done() {
 	f.has = false
 }
 
-// mark is a place in a log: behind so many lines that were written at a time, all of which may have the same.
+// mark is a place in a log: behind so many lines that were written at a time, all of which may have the same, or in the last of them.
 type mark struct {
 	at    time.Time
 	lines int
+	open  bool // the last line has not ended
+	bytes int  // of the last line
 }
 
 // pass returns the mark behind a line that was written at a time.
 func (m mark) pass(at time.Time) mark {
 	if at.Equal(m.at) {
-		return mark{at, m.lines + 1}
+		return mark{at: at, lines: m.lines + 1}
 	}
-	return mark{at, 1}
+	return mark{at: at, lines: 1}
+}
+
+// wants reports whether a line, by the mark behind it, is to be shown after everything up to this mark was, and from which byte on.
+func (m mark) wants(line mark) (wanted bool, from int) {
+	switch {
+	case line.at.After(m.at), line.at.Equal(m.at) && line.lines > m.lines:
+		return true, 0
+	case line.at.Equal(m.at) && line.lines == m.lines && m.open:
+		return true, m.bytes
+	}
+	return false, 0
 }
 
 // containerKey names a container between two starts.
@@ -182,26 +195,37 @@ func readLines(
 	in := bufio.NewReaderSize(stream, 64<<10)
 	behind := map[containerKey]mark{} // what was read of this stream
 	var at progress.Chunk
-	wanted := false
+	var here *mark // of the line, in marks; nil if nobody knows when it was written
+	wanted, shown := false, 0
 	for begins := true; ; {
 		text, err := in.ReadSlice('\n')
+		broken := err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull)
 		if len(text) > 0 {
 			line, ends := bytes.CutSuffix(text, []byte("\n"))
 			if begins {
 				at = parse(line)
-				line, wanted = at.Text, true
+				line, wanted, shown, here = at.Text, true, 0, nil
 				if key := keyOf(at.Source); !at.Time.IsZero() {
-					here, before := behind[key].pass(at.Time), resumed[key]
-					behind[key] = here
-					wanted = at.Time.After(before.at) || at.Time.Equal(before.at) && here.lines > before.lines
-					if wanted {
-						marks[key] = here
-					}
+					here = new(behind[key].pass(at.Time))
+					behind[key] = *here
+					wanted, shown = resumed[key].wants(*here)
+				} else if broken {
+					return err // the stream has broken off before the text of the line
 				}
+				at.Begins = shown == 0
 			}
 			if wanted {
-				at.Text, at.Begins, at.Ends = line, begins, ends
-				out.chunk(at)
+				before := min(shown, len(line))
+				shown -= before
+				at.Text, at.Ends = line[before:], ends
+				if ends || len(at.Text) > 0 {
+					out.chunk(at)
+					at.Begins = false
+				}
+				if here != nil {
+					here.bytes, here.open = here.bytes+len(line), !ends
+					marks[keyOf(at.Source)] = *here
+				}
 			}
 			begins = ends
 		}
