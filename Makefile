@@ -169,11 +169,17 @@ conformance: build test-deps ## Kubernetes' own specs for nodes, Jobs and the AP
 conformance-short: build test-deps ## some of them, in a few minutes if they have been built before
 	testdata/conformance/run.sh bin --short
 
+# jobctl is for these too; compiled from cold they take as long as all else together, from a warm cache seconds.
+CLIENTS_CHECKED ?= darwin/arm64 windows/amd64
 lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf chooses
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@! grep -nE '^\s*go |\<sync\.|\.Go\(|t\.Parallel\(' $(SEQUENTIAL:%=%/*.go)
 	go vet $(PACKAGES)
 	cd packaging && go vet ./...
+	@for client in $(CLIENTS_CHECKED); do \
+		GOOS=$${client%/*} GOARCH=$${client#*/} go build ./cmd/jobctl ./cmd/internal/... || exit 1; \
+		GOOS=$${client%/*} GOARCH=$${client#*/} go vet ./cmd/internal/overssh ./cmd/internal/progress || exit 1; \
+	done
 	$(TOOLS) go tool -modfile=testdata/lint/go.mod staticcheck $(PACKAGES)
 
 # why.Find and bpftree.Equal are left: tests of several packages use them.
@@ -206,7 +212,7 @@ install: build ## binaries, systemd unit, shell completion; without DESTDIR also
 		if [ -d /run/systemd/system ]; then echo "jobd: start it with: systemctl daemon-reload && systemctl enable --now jobd"; \
 		else echo "jobd: there is no systemd here; start it with: jobd serve --config /etc/jobd/jobd.yaml"; fi; }
 
-release: ## dist/: deb, rpm and tar.gz for each of ARCHS="amd64 arm64", bill of materials, checksums
+release: ## dist/: deb, rpm and tar.gz for each of ARCHS="amd64 arm64", jobctl for CLIENTS="darwin/arm64 windows/amd64 ...", bill of materials, checksums
 	@packaging/release.sh '$(VERSION)' '$(LDFLAGS)'
 
 clean:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # release.sh VERSION LDFLAGS makes in dist/, or in $DIST, what a release consists of: a deb, an rpm and a tar.gz for each
-# architecture, the bill of materials, and SHA256SUMS. All of it follows from the commit alone, to the last bit.
+# architecture, jobctl alone for each of $CLIENTS (a tar.gz, for Windows a zip), the bill of materials, and SHA256SUMS. All of it
+# follows from the commit alone, to the last bit. Where only some architectures are asked for, there are no clients unless they are named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1 ldflags=$2 dist=${DIST:-dist}
@@ -15,6 +16,12 @@ for arch in ${ARCHS:-amd64 arm64}; do
   echo "release: compiling for $arch"
   mkdir -p $dist/stage/$arch/usr/bin
   GOARCH=$arch go build -ldflags "$ldflags" -o $dist/stage/$arch/usr/bin/ ./cmd/jobd ./cmd/jobd-shim ./cmd/jobctl
+done
+clients=${CLIENTS-$([ -n "${ARCHS:-}" ] || echo darwin/amd64 darwin/arm64 windows/amd64 windows/arm64)}
+for client in $clients; do
+  echo "release: compiling jobctl for $client"
+  mkdir -p "$dist/stage/${client/\//-}/usr/bin"
+  GOOS=${client%/*} GOARCH=${client#*/} go build -ldflags "$ldflags" -o "$dist/stage/${client/\//-}/usr/bin/" ./cmd/jobctl
 done
 here=$dist/stage/$host/usr/bin
 [ -d "$here" ] || { here=$dist/stage/host && mkdir "$here" && go build -ldflags "$ldflags" -o "$here" ./cmd/jobd ./cmd/jobctl; }
@@ -67,4 +74,21 @@ for arch in ${ARCHS:-amd64 arm64}; do
     }
   done
 done
-(cd "$dist" && sha256sum -- *.deb *.rpm *.tar.gz *.json >SHA256SUMS && cat SHA256SUMS)
+
+"$here/jobctl" completion powershell >$dist/stage/jobctl.ps1
+for client in $clients; do
+  stage=$dist/stage/${client/\//-} name=jobctl-$version-${client/\//-}
+  echo "release: jobctl for $client"
+  mkdir "$stage/$name"
+  cp "$stage"/usr/bin/jobctl* LICENSE NOTICE $dist/stage/THIRD-PARTY-NOTICES docs/laptop.md "$stage/$name"
+  if [ "${client%/*}" = windows ]; then
+    cp $dist/stage/jobctl.ps1 "$stage/$name"
+    tool ./zip -time "$SOURCE_DATE_EPOCH" "$PWD/$dist/$name.zip" "$PWD/$stage" "$name"
+    continue
+  fi
+  cp $dist/stage/pages/jobctl*.1 "$stage/$name"
+  cp $dist/stage/jobctl.bash $dist/stage/jobctl.fish $dist/stage/zsh/_jobctl "$stage/$name"
+  tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --mode=u+rwX,go+rX,go-w -c "$name" |
+    gzip -n >"$dist/$name.tar.gz"
+done
+(cd "$dist" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum -- >SHA256SUMS && cat SHA256SUMS)

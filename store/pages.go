@@ -5,10 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 )
 
 // The layout of bolt's file, in the byte order of the machine. A page begins with its number (8 bytes), its kind (2), how many
@@ -36,16 +34,11 @@ const (
 // checkPages fails unless the pages that a transaction sees are a tree, everything in a page lies in it, and keys are in order.
 // Bolt believes what it reads: it would follow a circle without an end, and read what is not there.
 func checkPages(path string, tx *bolt.Tx, size int64) error {
-	f, err := os.Open(path)
+	data, unmap, err := mapFile(path, size)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return fmt.Errorf("map %s: %w", path, err)
-	}
-	defer func() { _ = unix.Munmap(data) }()
+	defer unmap()
 	page := int64(tx.DB().Info().PageSize)
 	t := pageTree{data: data, size: page, seen: make([]bool, tx.Size()/page)}
 	meta := data[int64(tx.ID()%2)*page:]

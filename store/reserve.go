@@ -2,12 +2,10 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"os"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 )
 
 // shortHistoryBytes is how much of what was superseded is kept while the disk has no room for the reserve: what is cut is
@@ -63,7 +61,7 @@ func (s *Store) takeReserve(used int64) {
 				"when others fill the disk, nothing can be recorded; jobd db compact makes it a file that is written in place", "path", s.path)
 		}
 		r.upTo = used + s.options.Reserve
-	case errors.Is(err, unix.EOPNOTSUPP):
+	case errors.Is(err, errors.ErrUnsupported):
 		r.upTo = math.MaxInt64
 		s.options.Logger.Warn("the file system of the database cannot reserve disk space: when others fill it, "+
 			"nothing can be recorded", "path", s.path)
@@ -110,17 +108,4 @@ func usedSize(db *bolt.DB) (size int64) {
 		return nil
 	})
 	return size
-}
-
-// allocate asks the file system to reserve the space of a file up to an offset, and leaves its size as it is.
-func allocate(path string, upTo int64) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, upTo); err != nil {
-		return fmt.Errorf("fallocate: %w", err)
-	}
-	return nil
 }

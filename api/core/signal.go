@@ -6,11 +6,11 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/internal/signals"
 )
 
 const (
@@ -35,7 +35,7 @@ type Signal struct {
 }
 
 // Name returns the name of the signal: SIGUSR1.
-func (s *Signal) Name() string { return unix.SignalName(s.Number) }
+func (s *Signal) Name() string { return signals.Name(s.Number) }
 
 // SignalOf returns what a pod's annotations ask for, nil for nothing.
 func SignalOf(annotations map[string]string) (*Signal, error) {
@@ -47,11 +47,11 @@ func SignalOf(annotations map[string]string) (*Signal, error) {
 	if !ok {
 		return nil, errors.New(`must be a signal and how long before the end it comes, such as "USR1@120s"`)
 	}
-	number := unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG"))
+	number := signals.Number("SIG" + strings.TrimPrefix(name, "SIG"))
 	switch {
 	case number == 0:
 		return nil, errors.New(`the part before the @ must be the name of a signal, such as "USR1" or "SIGTERM"`)
-	case number == syscall.SIGKILL || number == syscall.SIGSTOP:
+	case number == signals.KILL || number == signals.STOP:
 		return nil, errors.New("no process can prepare for this signal: use one such as USR1 or TERM")
 	}
 	d, err := time.ParseDuration(lead)

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -164,9 +165,19 @@ var toPage = template.Must(template.New("").Parse(
 // so the browser gets a file that only its user can read. remove removes the file.
 func openBrowser(link string) (remove func(), err error) {
 	remove = func() {}
-	opener, err := exec.LookPath("xdg-open")
-	if err != nil || os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-		return remove, nil // there is no desktop
+	opener, arguments := "xdg-open", []string(nil)
+	switch runtime.GOOS {
+	case "darwin":
+		opener = "open"
+	case "windows":
+		opener, arguments = "rundll32", []string{"url.dll,FileProtocolHandler"}
+	default:
+		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+			return remove, nil // there is no desktop
+		}
+	}
+	if opener, err = exec.LookPath(opener); err != nil {
+		return remove, nil
 	}
 	dir, err := os.MkdirTemp("", "jobctl-dashboard-")
 	if err != nil {
@@ -180,7 +191,7 @@ func openBrowser(link string) (remove func(), err error) {
 	if err := errors.Join(toPage.Execute(file, link), file.Close()); err != nil {
 		return remove, err
 	}
-	cmd := exec.Command(opener, file.Name())
+	cmd := exec.Command(opener, append(arguments, file.Name())...)
 	if err := cmd.Start(); err != nil {
 		return remove, err
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -179,6 +180,8 @@ func unreachable(err error, socket string) (unreached error) {
 		}()
 	}
 	switch {
+	case runtime.GOOS != "linux" && socket == defaultSocket:
+		return fmt.Errorf("jobd runs on Linux only: name the machine of one, as $%s=ssh://HOST, or by jobctl context", socketVariable)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf(
 			"permission denied on jobd's socket %s: use sudo, or join the group jobd (sudo usermod -aG jobd %s, then log in "+

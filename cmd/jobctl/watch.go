@@ -17,7 +17,6 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -221,14 +220,16 @@ func (w *watcher) run(ctx context.Context, in, screen *os.File) error {
 	if err != nil {
 		return err
 	}
+	progress.Drawable(screen)
 	_, _ = io.WriteString(screen, "\x1b[?1049h\x1b[?25l")
 	defer func() {
 		_, _ = io.WriteString(screen, "\x1b[?25h\x1b[?1049l")
 		_ = term.Restore(int(in.Fd()), before)
 	}()
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	width, height := progress.Size(screen)
 	w.aim(w.job)
 	go w.ask(ctx)
 	go w.askWhy(ctx)
@@ -240,11 +241,8 @@ func (w *watcher) run(ctx context.Context, in, screen *os.File) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case s := <-signals:
-			if s != syscall.SIGWINCH {
-				return nil
-			}
-			changed, drawn = true, ""
+		case <-signals:
+			return nil
 		case a := <-w.answers:
 			if err := w.take(a); err != nil {
 				return err
@@ -256,6 +254,9 @@ func (w *watcher) run(ctx context.Context, in, screen *os.File) error {
 			}
 			changed = true
 		case <-ticker.C:
+			if w, h := progress.Size(screen); w != width || h != height {
+				width, height, changed, drawn = w, h, true, ""
+			}
 			if !changed {
 				continue
 			}
@@ -270,10 +271,7 @@ func (w *watcher) run(ctx context.Context, in, screen *os.File) error {
 
 // draw returns what puts the whole screen right.
 func (w *watcher) draw(screen *os.File) string {
-	w.style.Width, w.style.Height = 80, 24
-	if size, err := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
-		w.style.Width, w.style.Height = int(size.Col), int(size.Row)
-	}
+	w.style.Width, w.style.Height = progress.Size(screen)
 	var lines []string
 	switch {
 	case w.title != "":

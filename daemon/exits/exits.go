@@ -11,8 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
-	"golang.org/x/sys/unix"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,6 +22,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/internal/quantity"
+	"github.com/jobd/jobd/internal/signals"
 )
 
 // Pod is what the ends of its containers are explained by.
@@ -189,31 +190,31 @@ func (v *Pod) tooLittleToStart(container, message string) string {
 
 // meaning returns what people take an exit code to mean.
 func (v *Pod) meaning(end *corev1.ContainerStateTerminated) string {
-	signal := int(end.Signal)
+	signal := syscall.Signal(end.Signal)
 	if signal == 0 && end.ExitCode > 128 && end.ExitCode <= 128+64 {
-		signal = int(end.ExitCode) - 128
+		signal = syscall.Signal(end.ExitCode - 128)
 	}
-	name := unix.SignalName(unix.Signal(signal))
+	name := signals.Name(signal)
 	switch {
 	case end.ExitCode == 126:
 		return "a shell found the command, but could not run it: the file is not executable, or not for this machine."
 	case end.ExitCode == 127:
 		return "a shell, or the program itself, did not find a command. Look for its name in the command and in the PATH of the image."
-	case signal == int(unix.SIGKILL) && v.stopped():
+	case signal == signals.KILL && v.stopped():
 		return "SIGKILL, since it was still running at the end of its grace period, after SIGTERM."
-	case signal == int(unix.SIGKILL):
+	case signal == signals.KILL:
 		return "SIGKILL, by somebody else than the kernel's out-of-memory killer (that would be the reason OOMKilled)."
-	case signal == int(unix.SIGTERM) && v.stopped():
+	case signal == signals.TERM && v.stopped():
 		return "SIGTERM, with which it was asked to end, and it did not handle that."
-	case signal == int(unix.SIGSEGV):
+	case signal == signals.SEGV:
 		return "SIGSEGV, the program accessed memory that it does not have: a bug in it or in a library, or an image for another processor."
-	case signal == int(unix.SIGILL):
+	case signal == signals.ILL:
 		return "SIGILL, the program contains an instruction that this processor does not have."
-	case signal == int(unix.SIGABRT):
+	case signal == signals.ABRT:
 		return "SIGABRT, the program has ended itself, as failed assertions do."
-	case signal == int(unix.SIGPIPE):
+	case signal == signals.PIPE:
 		return "SIGPIPE, it wrote to a pipe that nobody reads any more."
-	case signal == int(unix.SIGSYS):
+	case signal == signals.SYS:
 		return "SIGSYS, it made a system call that its seccomp profile does not allow."
 	case name != "":
 		return "signal " + name + " has ended it."

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/runtime/persistent"
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/store"
 )
 
@@ -19,7 +19,7 @@ const measuredFor = time.Minute
 // volumeStats are the metrics of a kubelet about the volumes of claims.
 type volumeStats struct {
 	store   *store.Store
-	measure func(volume string) (persistent.Usage, error)
+	measure func(volume string) (runtime.VolumeUsage, error)
 	shown   []volumeStat
 
 	mu       sync.Mutex // also keeps two readers from measuring the same
@@ -28,27 +28,27 @@ type volumeStats struct {
 
 type volumeStat struct {
 	desc  *prometheus.Desc
-	value func(*persistent.Usage) int64
+	value func(*runtime.VolumeUsage) int64
 }
 
 type measured struct {
-	usage persistent.Usage
+	usage runtime.VolumeUsage
 	at    time.Time
 }
 
 // ShowVolumes adds kubelet_volume_stats_*: what the claims use whose volumes jobd has created. It is called before Register.
-func (m *Metrics) ShowVolumes(s *store.Store, measure func(volume string) (persistent.Usage, error)) {
+func (m *Metrics) ShowVolumes(s *store.Store, measure func(volume string) (runtime.VolumeUsage, error)) {
 	v := &volumeStats{store: s, measure: measure, measured: map[string]measured{}}
 	for _, d := range []struct {
 		name, help string
-		value      func(*persistent.Usage) int64
+		value      func(*runtime.VolumeUsage) int64
 	}{
-		{"capacity_bytes", "Capacity in bytes of the volume", func(u *persistent.Usage) int64 { return u.Capacity }},
-		{"available_bytes", "Number of available bytes in the volume", func(u *persistent.Usage) int64 { return u.Available }},
-		{"used_bytes", "Number of used bytes in the volume", func(u *persistent.Usage) int64 { return u.Used }},
-		{"inodes", "Maximum number of inodes in the volume", func(u *persistent.Usage) int64 { return u.Inodes }},
-		{"inodes_free", "Number of free inodes in the volume", func(u *persistent.Usage) int64 { return u.InodesAvailable }},
-		{"inodes_used", "Number of used inodes in the volume", func(u *persistent.Usage) int64 { return u.InodesUsed }},
+		{"capacity_bytes", "Capacity in bytes of the volume", func(u *runtime.VolumeUsage) int64 { return u.Capacity }},
+		{"available_bytes", "Number of available bytes in the volume", func(u *runtime.VolumeUsage) int64 { return u.Available }},
+		{"used_bytes", "Number of used bytes in the volume", func(u *runtime.VolumeUsage) int64 { return u.Used }},
+		{"inodes", "Maximum number of inodes in the volume", func(u *runtime.VolumeUsage) int64 { return u.Inodes }},
+		{"inodes_free", "Number of free inodes in the volume", func(u *runtime.VolumeUsage) int64 { return u.InodesAvailable }},
+		{"inodes_used", "Number of used inodes in the volume", func(u *runtime.VolumeUsage) int64 { return u.InodesUsed }},
 	} {
 		v.shown = append(v.shown, volumeStat{
 			prometheus.NewDesc("kubelet_volume_stats_"+d.name, d.help, []string{"namespace", "persistentvolumeclaim"}, nil), d.value,

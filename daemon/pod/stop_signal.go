@@ -5,9 +5,9 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/internal/signals"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -22,10 +22,10 @@ func stopSignal(spec *corev1.Container, image runtime.Image) *corev1.Signal {
 		name = string(*l.StopSignal)
 	}
 	number := signalNumber(name)
-	if number == syscall.SIGTERM {
+	if number == signals.TERM {
 		return nil
 	}
-	signal := corev1.Signal(unix.SignalName(number))
+	signal := corev1.Signal(signals.Name(number))
 	if signal == "" {
 		signal = corev1.Signal(name)
 	}
@@ -39,7 +39,7 @@ func signalNumber(name string) syscall.Signal {
 		return syscall.Signal(n)
 	}
 	name = "SIG" + strings.TrimPrefix(name, "SIG")
-	if n := unix.SignalNum(name); n != 0 {
+	if n := signals.Number(name); n != 0 {
 		return n
 	}
 	for prefix, base := range map[string]int{"SIGRTMIN": rtmin, "SIGRTMAX": 64} {
@@ -54,12 +54,12 @@ func signalNumber(name string) syscall.Signal {
 			return syscall.Signal(base + n)
 		}
 	}
-	return syscall.SIGTERM
+	return signals.TERM
 }
 
 func (c container) stopSignal() syscall.Signal {
 	if s := c.status.StopSignal; s != nil {
 		return signalNumber(string(*s))
 	}
-	return syscall.SIGTERM
+	return signals.TERM
 }

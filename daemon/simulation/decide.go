@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/internal/signals"
 )
 
 // settlePod brings one pod up to date, and reports whether there was one for which something was due.
@@ -95,7 +95,7 @@ func (s *played) act(p *simulated, a pod.Action) {
 		p.observe(s.now, pod.Observation{What: pod.Continued, OK: true})
 	case pod.SendSignal:
 		p.observe(s.now, pod.Observation{What: pod.SignalSent, OK: true})
-		s.tell("Signaled", p, "gets %s (%s)", unix.SignalName(a.Signal), core.SignalAnnotation)
+		s.tell("Signaled", p, "gets %s (%s)", signals.Name(a.Signal), core.SignalAnnotation)
 	case pod.TearDown:
 		for name, r := range p.running {
 			s.exit(p, name, r, 128+int(syscall.SIGKILL), int(syscall.SIGKILL))

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package filelock lets one process at a time own a directory or a file. What is locked is a file of its own beside it,
 // which names its holder and stays when nobody holds it: removing it would let two processes lock two files of one name.
 package filelock

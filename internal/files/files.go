@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package files reads, writes and replaces whole files, and makes directories for them, on the paths that each pod takes.
 // It makes only the system calls that this needs. The functions of package os make about ten for each file, because
 // os.File finds out whether the file can be waited for.

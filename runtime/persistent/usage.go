@@ -6,15 +6,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
-// Usage is what a volume uses of its capacity. Where there is no limit of its own, the capacity is that of the file system
-// that it is on.
-type Usage struct {
-	Used, Capacity, Available           int64 // bytes
-	InodesUsed, Inodes, InodesAvailable int64 // zero if the volume is a block device
-}
+// Usage is what a volume uses.
+type Usage = runtime.VolumeUsage
 
 // Usage measures a volume. Where neither the file system counts nor the volume is attached, it walks through its files.
 func (v *Volumes) Usage(name string) (Usage, error) {

@@ -7,11 +7,10 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"github.com/jobd/jobd/internal/printable"
 )
@@ -22,8 +21,15 @@ func IsTerminal(stream any) (*os.File, bool) {
 	if !ok {
 		return nil, false
 	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return f, err == nil
+	return f, term.IsTerminal(int(f.Fd()))
+}
+
+// Size returns the columns and rows of a terminal.
+func Size(screen *os.File) (width, height int) {
+	if width, height, err := term.GetSize(int(screen.Fd())); err == nil && width > 0 && height > 0 {
+		return width, height
+	}
+	return 80, 24
 }
 
 const (
@@ -67,6 +73,7 @@ func NewTTY(in io.Reader, out io.Writer, screen *os.File, prefix bool) Display {
 		t.logs, t.plain = out, lines{out: bufio.NewWriterSize(out, heldBack), prefix: prefix}
 	}
 	t.style.color = os.Getenv("NO_COLOR") == ""
+	Drawable(screen)
 	t.keys.quiet()
 	t.done.Go(t.run)
 	return t
@@ -74,8 +81,8 @@ func NewTTY(in io.Reader, out io.Writer, screen *os.File, prefix bool) Display {
 
 func (t *terminal) run() {
 	resized, continued := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(resized, syscall.SIGWINCH)
-	signal.Notify(continued, syscall.SIGCONT)
+	notifyResized(resized)
+	notifyContinued(continued)
 	defer signal.Stop(resized)
 	defer signal.Stop(continued)
 	ticker := time.NewTicker(frame)
@@ -113,10 +120,7 @@ const (
 
 // draw erases the block, writes what is to be above it, and draws it again unless it is to go.
 func (t *terminal) draw(withBlock bool) {
-	t.style.width, t.style.height = 80, 24
-	if size, err := unix.IoctlGetWinsize(int(t.screen.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
-		t.style.width, t.style.height = int(size.Col), int(size.Row)
-	}
+	t.style.width, t.style.height = Size(t.screen)
 	var b strings.Builder
 	b.WriteString(beginSync + hideCursor + "\r")
 	// A terminal that has become narrower since has wrapped the lines.
@@ -271,7 +275,7 @@ func (t *terminal) Close() error {
 type keys struct {
 	file   *os.File
 	mu     sync.Mutex
-	before *unix.Termios // nil unless the mode was changed
+	before *mode // nil unless it was changed
 }
 
 // openKeys returns the keys of a terminal; nil if it is none, or belongs to another job of the shell.
@@ -284,43 +288,34 @@ func openKeys(in any) *keys {
 }
 
 // set changes the mode of the terminal, unless this process runs in the background, where that would stop it.
-func (k *keys) set(change func(*unix.Termios)) {
+func (k *keys) set(change func(*mode)) {
 	if k == nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	fd := int(k.file.Fd())
-	if group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || group != unix.Getpgrp() {
-		return
-	}
-	mode, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	if err != nil {
+	m, ok := modeOf(k.file)
+	if !ok {
 		return
 	}
 	if k.before == nil {
-		before := *mode
+		before := *m
 		k.before = &before
 	}
-	change(mode)
-	_ = unix.IoctlSetTermios(fd, unix.TCSETS, mode)
+	change(m)
+	m.set(k.file)
 }
 
 // quiet keeps keys from being shown: they would tear the block. Ctrl-C stays an interrupt.
-func (k *keys) quiet() {
-	k.set(func(m *unix.Termios) { m.Lflag &^= unix.ECHO | unix.ICANON })
-}
+func (k *keys) quiet() { k.set((*mode).hide) }
 
 // choose waits for one of the keys. Ctrl-C and Ctrl-D choose the first answer.
 func (k *keys) choose(answers []Answer) (string, bool) {
 	if k == nil {
 		return "", false
 	}
-	k.set(func(m *unix.Termios) {
-		m.Lflag &^= unix.ECHO | unix.ICANON | unix.ISIG
-		m.Cc[unix.VMIN], m.Cc[unix.VTIME] = 1, 0
-	})
-	defer k.set(func(m *unix.Termios) { m.Lflag |= unix.ISIG })
+	k.set((*mode).takeKeys)
+	defer k.set((*mode).interrupt)
 	for key := make([]byte, 1); ; {
 		if n, err := k.file.Read(key); err != nil || n == 0 {
 			return "", false
@@ -343,7 +338,7 @@ func (k *keys) restore() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.before != nil {
-		_ = unix.IoctlSetTermios(int(k.file.Fd()), unix.TCSETS, k.before)
+		k.before.set(k.file)
 		k.before = nil
 	}
 }
