@@ -99,6 +99,12 @@ func TestGPUsInUse(t *testing.T) {
 		}
 		return nil
 	})
+	d.eventually("the program is seen", func() error { // or the card is free for a moment
+		if out := d.jobctl("top", "--gpus"); !strings.Contains(out, fmt.Sprintf("pid %d of root (python3)", other.Process.Pid)) {
+			return errText(out)
+		}
+		return nil
+	})
 	d.podUntil("first", "still runs", isRunning)
 	d.jobctl("delete", "pod", "first")
 	d.eventually("why names the program alone", func() error {
