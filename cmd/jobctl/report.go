@@ -67,18 +67,15 @@ The page needs no server and no network. It contains no Secrets, but whatever th
 }
 
 func writeReport(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, asJSON bool) error {
-	objects, err := named(f, []string{"jobs"}, args)
-	switch {
-	case err != nil:
+	job, err := oneJob(f, args, "a report is about one")
+	if err != nil {
 		return err
-	case len(objects) != 1:
-		return errors.New("name one Job: a report is about one")
 	}
 	client, err := f.KubernetesClientSet()
 	if err != nil {
 		return err
 	}
-	r, err := newReport(ctx, client, objects[0].namespace, objects[0].name)
+	r, err := newReport(ctx, client, job.namespace, job.name)
 	if err != nil {
 		return err
 	}

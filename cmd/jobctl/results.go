@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -85,18 +83,15 @@ func writeResults(ctx context.Context, f cmdutil.Factory, streams genericiooptio
 	if !slices.Contains([]string{"", "csv", "json"}, output) {
 		return fmt.Errorf("--output: %q is not known: one of csv, json", output)
 	}
-	objects, err := named(f, []string{"jobs"}, args)
-	switch {
-	case err != nil:
+	job, err := oneJob(f, args, "results are those of one")
+	if err != nil {
 		return err
-	case len(objects) != 1:
-		return errors.New("name one Job: results are those of one")
 	}
 	client, err := f.KubernetesClientSet()
 	if err != nil {
 		return err
 	}
-	r, leftOut, err := resultsOf(ctx, client, objects[0].namespace, objects[0].name)
+	r, leftOut, err := resultsOf(ctx, client, job.namespace, job.name)
 	if err != nil {
 		return err
 	}
@@ -105,9 +100,7 @@ func writeResults(ctx context.Context, f cmdutil.Factory, streams genericiooptio
 	}
 	switch output {
 	case "json":
-		out := json.NewEncoder(streams.Out)
-		out.SetIndent("", "    ")
-		return out.Encode(r)
+		return writeJSON(streams.Out, r)
 	case "csv":
 		return r.csv(streams.Out)
 	}

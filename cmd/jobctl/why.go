@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -115,6 +116,18 @@ func whatHistoryHas(j *history.Job) string {
 
 // object names an object as people do on the command line.
 type object struct{ resource, namespace, name string }
+
+// oneJob returns the Job that the arguments name. Why says why it can be one only.
+func oneJob(f cmdutil.Factory, args []string, why string) (object, error) {
+	objects, err := named(f, []string{"jobs"}, args)
+	switch {
+	case err != nil:
+		return object{}, err
+	case len(objects) != 1:
+		return object{}, errors.New("name one Job: " + why)
+	}
+	return objects[0], nil
+}
 
 // named returns the objects that the arguments name, as in "jobs/pi", "job pi" or "pi", which is a Job. Their kinds must
 // be among the given ones.
