@@ -76,19 +76,7 @@ func (i *Images) takenAs(ctx context.Context, name string) string {
 // take imports an image from an engine, once for all who want it.
 func (i *Images) take(ctx context.Context, e engine.Engine, found engine.Image, name string, progress func(string)) (runtime.Image, error) {
 	key := "take " + name + " " + e.Name + "/" + found.ID
-	end, err := i.shares.take(ctx, runtime.Tenant(ctx), key, func() {
-		if progress != nil {
-			progress("Waiting for other pulls of this namespace")
-		}
-	})
-	if err != nil {
-		return runtime.Image{}, err
-	}
-	defer end()
-	return i.flights.do(ctx, key, progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
-		ctx, cancel := context.WithTimeoutCause(i.inNamespace(ctx), i.options.PullTimeout,
-			&silence{fmt.Errorf("it has taken %s, and has not ended", i.options.PullTimeout)})
-		defer cancel()
+	return i.once(ctx, key, "it", progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
 		report("Taking " + name + " from " + e.Name)
 		t := &transfer{name: name, engine: e.Name, report: report}
 		t.total.Store(found.Size)

@@ -38,19 +38,7 @@ func (i *Images) Pull(ctx context.Context, ref string, progress func(string)) (r
 func (i *Images) pull(ctx context.Context, name string, own keyring, progress func(string)) (runtime.Image, error) {
 	// What was given for some credentials is not for those who have others.
 	key := "pull " + name + own.id()
-	end, err := i.shares.take(ctx, runtime.Tenant(ctx), key, func() {
-		if progress != nil {
-			progress("Waiting for other pulls of this namespace")
-		}
-	})
-	if err != nil {
-		return runtime.Image{}, err
-	}
-	defer end()
-	return i.flights.do(ctx, key, progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
-		ctx, cancel := context.WithTimeoutCause(i.inNamespace(ctx), i.options.PullTimeout,
-			&silence{fmt.Errorf("the pull has taken %s, and has not ended", i.options.PullTimeout)})
-		defer cancel()
+	return i.once(ctx, key, "the pull", progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
 		report("Pulling " + name)
 		t := newPull(name, report)
 		defer i.transfers.begin(t)()
@@ -77,6 +65,29 @@ func (i *Images) pull(ctx context.Context, name string, own keyring, progress fu
 			i.options.DiskFull()
 		}
 		return runtime.Image{}, err
+	})
+}
+
+// once gets an image for all who want it at the same time, which the key tells, when it is the turn of their namespace. If that takes
+// too long it is cut off, and the cause is a silence that says what has taken it.
+func (i *Images) once(
+	ctx context.Context, key, what string, progress func(string),
+	get func(ctx context.Context, report func(string)) (runtime.Image, error),
+) (runtime.Image, error) {
+	end, err := i.shares.take(ctx, runtime.Tenant(ctx), key, func() {
+		if progress != nil {
+			progress("Waiting for other pulls of this namespace")
+		}
+	})
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	defer end()
+	return i.flights.do(ctx, key, progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
+		ctx, cancel := context.WithTimeoutCause(i.inNamespace(ctx), i.options.PullTimeout,
+			&silence{fmt.Errorf("%s has taken %s, and has not ended", what, i.options.PullTimeout)})
+		defer cancel()
+		return get(ctx, report)
 	})
 }
 
