@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,30 +18,44 @@ import (
 // makeMountPoints makes, in the volumes of jobd's own that a container sees read-only, the places at which it mounts something
 // else. Only crun makes them before the volume is read-only. A kubelet makes them too, as directories only.
 func makeMountPoints(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount) error {
-	for i := range c.VolumeMounts {
-		if m := &c.VolumeMounts[i]; m.SubPath != "" || m.SubPathExpr != "" || !isOwnReadOnly(pod, m) {
-			continue
+	own := map[string]*corev1.Volume{}
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; hasFiles(v) || v.EmptyDir != nil {
+			own[v.Name] = v
 		}
-		for j := range mounts {
-			place, below := strings.CutPrefix(filepath.Clean(mounts[j].Destination), filepath.Clean(mounts[i].Destination)+"/")
-			if !below || mounts[j].Source == "" {
-				continue
-			}
-			if err := makeMountPoint(mounts[i].Source, place, mounts[j].Source); err != nil {
-				return fmt.Errorf("container %q: a mount point for %s: %w", c.Name, mounts[j].Destination, err)
+	}
+	type place struct {
+		path string // with a slash at its end
+		of   int    // which of the mounts
+	}
+	var places []place
+	for i := range mounts {
+		places = append(places, place{strings.TrimSuffix(filepath.Clean(mounts[i].Destination), "/") + "/", i})
+	}
+	slices.SortStableFunc(places, func(a, b place) int { return strings.Compare(a.path, b.path) })
+	var around []place // those that a place is below, the nearest last
+	for _, at := range places {
+		for len(around) > 0 && (at.path == around[len(around)-1].path || !strings.HasPrefix(at.path, around[len(around)-1].path)) {
+			around = around[:len(around)-1]
+		}
+		if len(around) > 0 {
+			in := around[len(around)-1]
+			if in.of < len(c.VolumeMounts) && isReadOnly(own, &c.VolumeMounts[in.of]) && mounts[at.of].Source != "" {
+				below := strings.TrimSuffix(at.path[len(in.path):], "/")
+				if err := makeMountPoint(mounts[in.of].Source, below, mounts[at.of].Source); err != nil {
+					return fmt.Errorf("container %q: a mount point for %s: %w", c.Name, mounts[at.of].Destination, err)
+				}
 			}
 		}
+		around = append(around, at)
 	}
 	return nil
 }
 
-func isOwnReadOnly(pod *corev1.Pod, m *corev1.VolumeMount) bool {
-	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.Name == m.Name {
-			return hasFiles(v) || v.EmptyDir != nil && m.ReadOnly
-		}
-	}
-	return false
+// isReadOnly reports whether a container sees the whole of a volume of jobd's own read-only.
+func isReadOnly(own map[string]*corev1.Volume, m *corev1.VolumeMount) bool {
+	v := own[m.Name]
+	return v != nil && m.SubPath == "" && m.SubPathExpr == "" && (m.ReadOnly || hasFiles(v))
 }
 
 // makeMountPoint makes a directory or a file in a volume, whichever is to be mounted there, and those above it.
