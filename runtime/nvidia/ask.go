@@ -67,8 +67,8 @@ func (a *Asker) Ask(ctx context.Context) (*Report, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() { // in a goroutine of its own, since nothing ends the wait for a process in the middle of a system call
-		defer func() { <-a.turn }()
 		r, err := a.run(ctx)
+		<-a.turn // before the answer is given, so that who has it may ask again
 		answers <- answer{r, err}
 	}()
 	select {
