@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,6 @@ import (
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/answers"
 	"github.com/jobd/jobd/daemon/aside"
-	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/disk"
@@ -438,18 +436,4 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	}
 	d.onStop("the metrics of the API", unregister)
 	return nil
-}
-
-// explainDisk returns why no pods start for want of disk; nil if that is not so.
-func (d *daemon) explainDisk() *causes.DiskPressure {
-	if d.diskPressure == nil {
-		return nil
-	}
-	s := d.diskPressure.Shortage()
-	if !s.On {
-		return nil
-	}
-	return &causes.DiskPressure{
-		Path: d.config.Root, What: cmp.Or(s.What, "seen before this start of jobd"), Short: s.Short, Seen: s.Seen, Until: s.Until,
-	}
 }

@@ -4,18 +4,19 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// deadline returns when spec.activeDeadlineSeconds of the Job ends it, which started at start and was never paused; false if there
-// is no deadline, as for a suspended Job. That of its pods is in daemon/pod.
-func (r *Record) deadline(start *metav1.Time) (time.Time, bool) {
-	if r.spec.deadline < 0 || r.spec.suspend || start == nil {
+// deadlineIn returns when spec.activeDeadlineSeconds ends the Job with a status, if it was paused for some time before the pause
+// that the status tells of; false if there is no deadline, as for a Job that is suspended, paused or not started. That of its pods
+// is in daemon/pod.
+func (r *Record) deadlineIn(s *batchv1.JobStatus, pausedFor time.Duration) (time.Time, bool) {
+	if _, paused := batch.PausedSince(s); paused || r.spec.deadline < 0 || r.spec.suspend || s.StartTime == nil {
 		return time.Time{}, false
 	}
-	return start.Add(podspec.Seconds(r.spec.deadline)), true
+	return s.StartTime.Add(podspec.Seconds(r.spec.deadline) + pausedFor), true
 }
 
 // ActiveDeadline returns spec.activeDeadlineSeconds of the Job; nil for none.
@@ -32,6 +33,7 @@ func (r *Record) Deadline() time.Time {
 	return at
 }
 
+// deadlineExceeded is a rule of judge, which also asks for another look at that time.
 func (d *decision) deadlineExceeded() *verdict {
 	if at, ok := d.r.deadlineIn(&d.next, d.pausedFor); ok && !d.suspends && !d.now.Before(at) {
 		return failure(batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline")

@@ -126,16 +126,3 @@ func (d *decision) endPause() {
 		d.unpause(since, "JobEnded", "Job ended")
 	}
 }
-
-// deadlineIn returns when spec.activeDeadlineSeconds ends the Job with a status, if it was paused for some time before the pause
-// that the status tells of. While it is paused there is none.
-func (r *Record) deadlineIn(s *batchv1.JobStatus, pausedFor time.Duration) (time.Time, bool) {
-	if _, paused := batch.PausedSince(s); paused {
-		return time.Time{}, false
-	}
-	at, ok := r.deadline(s.StartTime)
-	if !ok {
-		return time.Time{}, false
-	}
-	return at.Add(pausedFor), true
-}
