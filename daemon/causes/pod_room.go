@@ -27,12 +27,14 @@ func podRoom(v *podView) []why.Cause {
 		return nil
 	}
 	var all []why.Cause
+	if len(r.Unfit) > 0 { // which is why there is no room for its gang
+		all = v.unfit(&r)
+	}
 	if r.Gang != nil {
 		all = append(all, v.gang(r.Gang)...)
 	}
 	switch {
 	case len(r.Unfit) > 0:
-		all = append(all, v.unfit(&r)...)
 	case len(r.Short) > 0 || len(r.Ports) > 0 || r.Full:
 		all = append(all, v.room(&r))
 	case len(r.Apart) > 0:

@@ -33,7 +33,7 @@ func (r *Record) Deadline() time.Time {
 	return at
 }
 
-// deadlineExceeded is a rule of judge, which also asks for another look at that time.
+// deadlineExceeded is a rule of judge. Where no rule applies, judge asks for another look at that time.
 func (d *decision) deadlineExceeded() *verdict {
 	if at, ok := d.r.deadlineIn(&d.next, d.pausedFor); ok && !d.suspends && !d.now.Before(at) {
 		return failure(batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline")

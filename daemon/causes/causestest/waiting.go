@@ -139,6 +139,13 @@ func waiting() map[string]ofPod {
 			newPod(), room(node.Room{Gang: &node.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 3, Fitting: 1}}),
 			"gang g: room for 1 of 3 pods", "",
 		},
+		"unfit gang": {
+			newPod(), room(node.Room{
+				Unfit: []fit.Obstacle{{Kind: fit.Cordoned, Brief: "this machine is cordoned"}},
+				Gang:  &node.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 3},
+			}),
+			"this machine is cordoned", "",
+		},
 		"a cluster": {with(func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Message: "0/9 nodes."}}
 		}), causes.World{}, "0/9 nodes", ""},
