@@ -202,7 +202,7 @@ func podImage(v *podView) (all []why.Cause) {
 			if e := v.lastEvent(v.pod.UID, "FailedToRetrieveImagePullSecret"); e != nil {
 				c.Message += " " + why.Sentence(e.Message)
 			}
-			c.Help = []string{"jobctl image pull " + image, "docker save " + image + " | jobctl image import -"}
+			c.Help = []string{"jobctl image pull " + image, "jobctl image import docker://" + image}
 			switch {
 			case strings.Contains(message, runtime.ImagePresent):
 				c.Help = nil // the message says what helps
@@ -213,7 +213,7 @@ func podImage(v *podView) (all []why.Cause) {
 		case "ErrImageNeverPull":
 			c.Type, c.Brief = "ImageNeverPull", "image "+image+" is not here, and imagePullPolicy is Never"
 			c.Message = fmt.Sprintf("The image %s of container %s is not on this machine, and its imagePullPolicy is Never.", image, s.Name)
-			c.Help = []string{"jobctl image list", "docker save " + image + " | jobctl image import -"}
+			c.Help = []string{"jobctl image list", "jobctl image import docker://" + image}
 		case "InvalidImageName":
 			c.Type, c.Brief = "InvalidImageName", fmt.Sprintf("%q is not the name of an image", image)
 			c.Message = fmt.Sprintf("%q, of container %s, is not the name of an image: %s", image, s.Name, why.Sentence(w.Message))

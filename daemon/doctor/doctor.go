@@ -64,7 +64,7 @@ var checks = []check{
 	{"open files", "raise it: ulimit -n 1048576, or LimitNOFILE=infinity in the unit", Lack, openFiles},
 	{
 		"registry",
-		"configure a mirror or a proxy (docs/images.md#mirrors-and-proxies), or import images: docker save IMAGE | jobctl image import -",
+		"configure a mirror or a proxy (docs/images.md#mirrors-and-proxies), or import images: jobctl image import docker://IMAGE",
 		Lack, registry,
 	},
 	{"programs", "", Lack, programs},

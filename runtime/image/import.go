@@ -331,7 +331,7 @@ func archiveError(err error) error {
 		return fmt.Errorf("the archive is not complete: %w: %w", err, errdefs.ErrInvalidArgument)
 	case errors.Is(errdefs.Resolve(err), errdefs.ErrUnknown):
 		return fmt.Errorf("this is not an archive of images, which have a manifest.json or an index.json: %w; if it is a root file system, "+
-			"make an image of it: docker import FILE NAME:TAG && docker save NAME:TAG | jobctl image import -: %w",
+			"make an image of it: docker import FILE NAME:TAG && jobctl image import docker://NAME:TAG: %w",
 			err, errdefs.ErrInvalidArgument)
 	}
 	return err
