@@ -1,7 +1,9 @@
 package core
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,7 +88,13 @@ func ValidateBinding(binding *corev1.Binding) (errs field.ErrorList) {
 	}
 	// They become those of the pod, which nobody could update afterwards if they were not valid.
 	meta := field.NewPath("metadata")
-	errs = append(errs, validation.ValidateAnnotations(binding.Annotations, meta.Child("annotations"))...)
+	annotations := meta.Child("annotations")
+	errs = append(errs, validation.ValidateAnnotations(binding.Annotations, annotations)...)
+	for _, name := range slices.Sorted(maps.Keys(binding.Annotations)) { // which pods are checked for, and some are read-only
+		if strings.HasPrefix(name, "jobd.dev/") {
+			errs = append(errs, field.Forbidden(annotations.Key(name), "a Binding cannot set annotations of jobd"))
+		}
+	}
 	return append(errs, metav1validation.ValidateLabels(binding.Labels, meta.Child("labels"))...)
 }
 

@@ -17,8 +17,12 @@ import (
 // While a pod has gates, what it asks of its node may become narrower.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	annotations := field.NewPath("metadata", "annotations")
 	if pod.Annotations[SignalAnnotation] != old.Annotations[SignalAnnotation] {
-		errs = append(errs, validateSignal(pod.Annotations, field.NewPath("metadata", "annotations"))...)
+		errs = append(errs, validateSignal(pod.Annotations, annotations)...)
+	}
+	if pod.Annotations[KeepFilesAnnotation] != old.Annotations[KeepFilesAnnotation] {
+		errs = append(errs, validateKeepFiles(pod.Annotations, &pod.Spec, annotations)...)
 	}
 	path := field.NewPath("spec")
 	for _, list := range []struct {

@@ -32,6 +32,11 @@ func TestWhatOfAPodMayChange(t *testing.T) {
 	}{
 		{"nothing", func(*corev1.Pod) {}, ""},
 		{"labels and annotations", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, ""},
+		{"files are kept", func(p *corev1.Pod) { p.Annotations = map[string]string{KeepFilesAnnotation: "1h"} }, ""},
+		{
+			"but not for a year", func(p *corev1.Pod) { p.Annotations = map[string]string{KeepFilesAnnotation: "8760h"} },
+			"metadata.annotations[jobd.dev/keep-files]: Invalid value",
+		},
 		{"a deadline is set", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(5)) }, ""},
 		{
 			"a deadline is not negative", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(-5)) },

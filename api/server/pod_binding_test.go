@@ -36,6 +36,10 @@ func TestPodBinding(t *testing.T) {
 			to("waits", func(b *corev1.Binding) { b.Annotations = map[string]string{"a b": ""} }), apierrors.IsInvalid,
 			"metadata.annotations: Invalid value",
 		},
+		"an annotation of jobd": {
+			to("waits", func(b *corev1.Binding) { b.Annotations = map[string]string{"jobd.dev/paused-for": "1h"} }), apierrors.IsInvalid,
+			"metadata.annotations[jobd.dev/paused-for]: Forbidden",
+		},
 		"another pod":     {to("waits", func(b *corev1.Binding) { b.UID = "other" }), apierrors.IsConflict, "UID"},
 		"a gated pod":     {to("gated"), apierrors.IsConflict, "pod gated has non-empty .spec.schedulingGates"},
 		"no pod":          {to("nope"), apierrors.IsNotFound, `"nope" not found`},
