@@ -37,11 +37,17 @@ type Expected struct {
 	Runs int `json:"runs,omitempty"`
 }
 
-// Clock returns the time as people read it: with the day if that is another one.
+// Clock returns the time as people read it: with the day if that is another one, and with the year if the day alone may be taken for
+// that of another year.
 func (e *Expected) Clock(now time.Time) string {
+	const halfAYear = 183 * 24 * time.Hour
 	at := e.At.Local()
-	if day := now.Local(); at.Year() == day.Year() && at.YearDay() == day.YearDay() {
+	day := now.Local()
+	switch {
+	case at.Year() == day.Year() && at.YearDay() == day.YearDay():
 		return at.Format("15:04")
+	case at.Sub(day).Abs() > halfAYear:
+		return at.Format("2006-01-02 15:04")
 	}
 	return at.Format("Jan 2 15:04")
 }
