@@ -13,7 +13,7 @@ var commandRows = []row{
 	{"sbatch SCRIPT, qsub SCRIPT", "jobctl submit --image IMAGE SCRIPT; with --detach it does not follow the Job"},
 	{"sbatch --wrap 'COMMAND'", "jobctl submit --image IMAGE -- sh -c 'COMMAND'"},
 	{"srun COMMAND", "jobctl submit --image IMAGE -- COMMAND"},
-	{"srun --pty bash, qsub -I", "jobctl run -it NAME --image IMAGE -- bash"},
+	{"srun --pty bash, qsub -I", "jobctl submit -it --image IMAGE -- bash"},
 	{"squeue, qstat", "jobctl get jobs -o wide; jobctl watch"},
 	{"squeue --start", "jobctl why jobs/NAME"},
 	{"scontrol show job ID, qstat -f", "jobctl describe jobs/NAME; jobctl why jobs/NAME"},
