@@ -120,6 +120,15 @@ func (n *Node) free(taken *tally, name corev1.ResourceName) int64 {
 	return free
 }
 
+// freeFor returns how much of a resource there is for a pod, which has no shares of what it has as a whole.
+func (n *Node) freeFor(taken *tally, s *shape, name corev1.ResourceName) int64 {
+	free := n.free(taken, name)
+	if kind := n.sharedKinds[name]; kind != "" {
+		free -= n.devices[kind].Replicas * s.ask[kind]
+	}
+	return free
+}
+
 // placeable reports whether pods that are to start together find the devices that they request, whatever the others on the node have
 // got: of two cards that are shared by a pod each, none is free.
 func (n *Node) placeable(pods []*waiter) bool {
@@ -143,8 +152,8 @@ func (n *Node) placeable(pods []*waiter) bool {
 	return true
 }
 
-// unplaced returns how much of a resource there is where the devices decide.
-func (n *Node) unplaced(name corev1.ResourceName) int64 {
+// unplaced returns how much of a resource there is for a pod where the devices decide. Of what it has as a whole it has no shares.
+func (n *Node) unplaced(s *shape, name corev1.ResourceName) int64 {
 	kind := name
 	if k := n.sharedKinds[name]; k != "" {
 		kind = k
@@ -157,13 +166,13 @@ func (n *Node) unplaced(name corev1.ResourceName) int64 {
 	if kind == name {
 		return empty
 	}
-	return places + empty*d.Replicas
+	return places + (empty-s.ask[kind])*d.Replicas
 }
 
 // scattered says in a scheduler's words of which devices none is free as a whole, or for a share.
 func (n *Node) scattered(s *shape) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.ask)) {
-		if s.ask[name] > n.unplaced(name) {
+		if s.ask[name] > n.unplaced(s, name) {
 			names = append(names, "Insufficient "+string(name))
 		}
 	}

@@ -207,6 +207,32 @@ func TestDevicesInRoom(t *testing.T) {
 	}
 }
 
+// TestSharesOfWhatAPodHasAsAWhole: a pod that requests a card and a share of one needs two, and keeps no room if there is only one.
+func TestSharesOfWhatAPodHasAsAWhole(t *testing.T) {
+	for _, cards := range []int{1, 2} {
+		b := newBoard(cards, 4)
+		b.StarvationAfter = time.Minute
+		b.At(time.Unix(1, 0))
+		b.Wait(requesting("both", 0, Resources{gpu: 1, share: 1}), false)
+		bound, err := b.settle()
+		if err != nil || len(bound) != cards-1 {
+			t.Fatalf("%d cards: %v %v", cards, bound, err)
+		}
+		if cards == 2 {
+			continue
+		}
+		r, _ := b.Room("both")
+		if r.Clear() || len(r.Short) != 1 || r.Short[0].Resource != share || r.Short[0].Free != 0 {
+			t.Errorf("what it lacks: %+v", r.Short)
+		}
+		b.At(time.Unix(3600, 0))
+		b.Wait(requesting("later", 0, Resources{gpu: 1}), false)
+		if bound, err := b.settle(); err != nil || !slices.Equal(bound, []types.UID{"later"}) {
+			t.Errorf("behind it: %v %v", bound, err)
+		}
+	}
+}
+
 // TestDevicesArePreempted: for a whole card those of a lower priority end who share it.
 func TestDevicesArePreempted(t *testing.T) {
 	b := newBoard(1, 4)

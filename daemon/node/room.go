@@ -197,9 +197,9 @@ func (n *Node) shortages(r *Room, w *waiter) {
 	}
 	placeable := n.placeable([]*waiter{w})
 	for _, name := range slices.Sorted(maps.Keys(w.shape.ask)) {
-		free := n.free(taken, name)
+		free := n.freeFor(taken, w.shape, name)
 		if !placeable {
-			free = min(free, n.unplaced(name))
+			free = min(free, n.unplaced(w.shape, name))
 		}
 		if ask := w.shape.ask[name]; ask > free {
 			r.Short = append(r.Short, Shortage{

@@ -192,7 +192,7 @@ func (n *Node) fits(taken *tally, s *shape) bool {
 		return true
 	}
 	for name, amount := range s.ask {
-		if amount > n.free(taken, name) {
+		if amount > n.freeFor(taken, s, name) {
 			return false
 		}
 	}
@@ -231,7 +231,7 @@ func (n *Node) short(taken *tally, s *shape) (names []string, hopeless bool) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.ask)) {
 		amount := s.ask[name]
-		if amount > n.free(taken, name) {
+		if amount > n.freeFor(taken, s, name) {
 			names = append(names, "Insufficient "+string(name))
 			hopeless = hopeless || amount > n.Allocatable[name]
 		}
