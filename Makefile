@@ -24,12 +24,12 @@ SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disrupti
 	$(addprefix daemon/,causes causes/causestest claim cron eviction fit forecast job node picture pod relation) \
 	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
-SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestTheFileDoesNotGrowForever
+SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever
 # ./... leaves out what is under testdata. testdata/upstream, conformance and otelcol are modules of their own.
 TESTED := ./... ./testdata/images ./testdata/repository
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/otelcol'))))
 
-.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz bench soak lint deadcode compare conformance conformance-short generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz passes bench soak lint deadcode compare conformance conformance-short generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -156,6 +156,10 @@ fuzz: ## each fuzz test for FUZZ=1m
 		for name in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$dir/*_test.go | cut -c6-); do \
 			echo "$$dir $$name"; go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZ) ./$$dir || exit 1; \
 		done; done
+
+PASSES ?= 10m
+passes: ## pairs of objects that are made to hold up a pass, for PASSES=10m
+	JOBD_PASSES=$(PASSES) go test -count=1 -vet=off -timeout 0 -v -run '^TestPassesOfTwoAdversaries$$' ./daemon/control
 
 bench: build ## the figures of BENCHMARKS.md, beside the raw limits of the same run
 	go run ./testdata/bench -bin bin $(BENCHFLAGS)

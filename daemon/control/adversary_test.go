@@ -3,9 +3,12 @@ package control_test
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"os"
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -535,25 +538,59 @@ func TestPassesCostWhatTheyAreGiven(t *testing.T) {
 	}
 }
 
-// FuzzPass mixes adversaries. They are as large as the two quadratic costs that it has found needed, and no larger: the fuzzer
-// kills an input that takes ten seconds (internal/fuzz), and says only that its process ended with status 2.
-func FuzzPass(f *testing.F) {
-	names := slices.Sorted(maps.Keys(adversaries))
-	for i := range names {
-		f.Add(uint8(i), uint8(i*7), uint16(50))
-	}
-	index := func(name string) uint8 { return uint8(slices.Index(names, name)) }
-	f.Add(index("quotas"), index("resources"), uint16(236)) // each quota asked anew what a pod uses
-	f.Add(index("budgets"), index("gangs"), uint16(383))    // each budget looked at all pods whenever one had changed
-	f.Fuzz(func(t *testing.T, a, b uint8, n uint16) {
-		linear(t, func(n int) (all []objects.Object) {
-			for i, name := range []string{names[int(a)%len(names)], names[int(b)%len(names)]} {
-				for _, obj := range adversaries[name](n) {
-					obj.SetName(fmt.Sprint(obj.GetName(), "-", i))
-					all = append(all, obj)
+// TestPassesOfTwoAdversaries mixes adversaries: those of the two quadratic costs that this has found, and with JOBD_PASSES=1h all
+// pairs of them, again and again for so long, each time as large as JOBD_PASSES_SEED has it. It is no fuzz test, since coverage
+// tells nothing of pairs, and the fuzzer kills what takes ten seconds.
+func TestPassesOfTwoAdversaries(t *testing.T) {
+	mix := func(a, b string, n int) {
+		t.Run(fmt.Sprint(a, "+", b, "/", n), func(t *testing.T) {
+			linear(t, func(n int) (all []objects.Object) {
+				for i, name := range []string{a, b} {
+					for _, obj := range adversaries[name](n) {
+						obj.SetName(fmt.Sprint(obj.GetName(), "-", i))
+						all = append(all, obj)
+					}
 				}
+				return all
+			}, n)
+		})
+	}
+	mix("quotas", "resources", 256) // each quota asked anew what a pod uses
+	mix("budgets", "gangs", 403)    // each budget looked at all pods whenever one had changed
+	long := os.Getenv("JOBD_PASSES")
+	if long == "" {
+		return
+	}
+	d, err := time.ParseDuration(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := time.Now().UnixNano()
+	if given := os.Getenv("JOBD_PASSES_SEED"); given != "" {
+		if seed, err = strconv.ParseInt(given, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("JOBD_PASSES_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	names := slices.Sorted(maps.Keys(adversaries))
+	type pair struct{ a, b string }
+	var pairs []pair
+	for i, a := range names {
+		for _, b := range names[i:] {
+			pairs = append(pairs, pair{a, b})
+		}
+	}
+	mixed := 0
+	for end := time.Now().Add(d); ; {
+		random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
+		for _, p := range pairs {
+			if time.Now().After(end) || t.Failed() {
+				t.Logf("%d mixtures, of %d pairs", mixed, len(pairs))
+				return
 			}
-			return all
-		}, 20+int(n)%500)
-	})
+			mix(p.a, p.b, 20+random.IntN(500))
+			mixed++
+		}
+	}
 }
