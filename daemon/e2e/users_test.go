@@ -378,8 +378,8 @@ func TestUsersOfTheMachine(t *testing.T) {
 			"debug", "long", "--image", "busybox:1.36", "--profile", "baseline", "--custom", root, "--", "id")
 		alice.jobctl("debug", "long", "-c", "look", "--image", "busybox:1.36", "--profile", "baseline", "--", "id", "-u")
 		x.eventually("the container for debugging has ended", func() error {
-			if out := alice.jobctl("logs", "long", "-c", "look"); out != uid+"\n" {
-				return errors.New(out)
+			if out, err := alice.try("", filepath.Join(bin, "jobctl"), "logs", "long", "-c", "look"); err != nil || out != uid+"\n" {
+				return fmt.Errorf("%v: %s", err, out)
 			}
 			return nil
 		})
