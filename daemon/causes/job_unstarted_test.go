@@ -88,6 +88,8 @@ func TestJobsWhosePodsNeverStarted(t *testing.T) {
 func TestProgramsThatWouldNotRunAgain(t *testing.T) {
 	absent := failedPod(128, "StartError")
 	absent.Status.ContainerStatuses[0].State.Terminated.Message = "executable file `nosuch` not found in $PATH: No such file or directory"
+	forbidden := failedPod(128, "StartError")
+	forbidden.Status.ContainerStatuses[0].State.Terminated.Message = "open executable: Permission denied"
 	short := failedPod(128, "StartError")
 	short.Status.ContainerStatuses[0].State.Terminated.Message = "container init was OOM-killed (memory limit too low?)"
 	other := failedPod(1, "Error")
@@ -105,6 +107,7 @@ func TestProgramsThatWouldNotRunAgain(t *testing.T) {
 		retry bool
 	}{
 		"a command that is not there":      {[]*corev1.Pod{absent}, false},
+		"one that may not be executed":     {[]*corev1.Pod{forbidden}, false},
 		"one for another processor":        {[]*corev1.Pod{foreign}, false},
 		"too little memory to start":       {[]*corev1.Pod{short}, true},
 		"a program that has failed":        {[]*corev1.Pod{other}, true},

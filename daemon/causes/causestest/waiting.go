@@ -217,6 +217,10 @@ func waiting() map[string]ofPod {
 			waitingPod(pod.ErrImageNeverPull, "x"), causes.World{}, "image busybx:1.36 is not here, and imagePullPolicy is Never", "image import",
 		},
 		pod.InvalidImageName: {waitingPod(pod.InvalidImageName, "x"), causes.World{}, `"busybx:1.36" is not the name of an image`, ""},
+		"runs as root": {
+			waitingPod(pod.CreateContainerConfig, `container has runAsNonRoot and image will run as root (pod: "j-x_n(12-34)", container: c)`), causes.World{},
+			"container has runAsNonRoot and image will run as root", "securityContext.runAsUser",
+		},
 		pod.CreateContainerConfig: {
 			waitingPod(pod.CreateContainerConfig, "couldn't find key k in Secret n/db"), causes.World{},
 			"couldn't find key k in Secret n/db", "",
