@@ -108,6 +108,9 @@ func (w *words) translate(message string) string {
 		if err != nil {
 			return found
 		}
+		if kind := submit.KindMeant(part[3], gv); kind != "" {
+			return fmt.Sprintf("\nerror: %s: %s %q: there is no kind %[2]s: write kind: %[4]s\n", source(part[2]), part[3], part[1], kind)
+		}
 		refusal, moved := absent.Moved(gv.WithKind(part[3]))
 		if !moved {
 			refusal = absent.Refusal(schema.GroupKind{Group: gv.Group, Kind: part[3]})

@@ -67,6 +67,11 @@ func TestKindsThatAreNotServed(t *testing.T) {
 		},
 		{"an old version", []string{"apply", "-f", "-"}, `{"apiVersion":"batch/v1beta1","kind":"CronJob","metadata":{"name":"old"}}`, 1, []string{
 			`standard input: CronJob "old": there is no CronJob in batch/v1beta1: write apiVersion: batch/v1` + "\n"}},
+		{"a kind in the plural", []string{"apply", "-f", "-"}, `{"apiVersion":"batch/v1","kind":"Jobs","metadata":{"name":"many"}}`, 1, []string{
+			`error: standard input: Jobs "many": there is no kind Jobs: write kind: Job` + "\n"}},
+		{"a kind in small letters", []string{"apply", "-f", "-"}, strings.Replace(pi, "kind: Job", "kind: job", 1), 1, []string{"\nWrite kind: Job\n"}},
+		{"a field elsewhere", []string{"apply", "-f", "-"}, strings.Replace(pi, "spec:", "spec:\n  restartPolicy: Never", 1), 1, []string{
+			"\nspec.restartPolicy: in a Job it is spec.template.spec.restartPolicy.\n"}},
 		{"an old version is not skipped", []string{
 			"apply", "--skip-unknown", "-f", "-",
 		}, `{"apiVersion":"rbac.authorization.k8s.io/v1beta1","kind":"Role","metadata":{"name":"old"}}`, 1, []string{
