@@ -308,7 +308,7 @@ func waiting() map[string]ofPod {
 var starts = map[string]Start{
 	"no Secret": Cannot, "no ConfigMap": Cannot, "no claim": Cannot,
 	"FailedMount again": Cannot, "FailedCreatePodSandBox again": Cannot, "CreateContainerError again": Cannot,
-	"ImagePullBackOff": Cannot, pod.ErrImageNeverPull: Cannot, pod.InvalidImageName: Cannot, pod.CreateContainerConfig: Cannot,
+	"ImagePullBackOff": Cannot, pod.ErrImageNeverPull: Cannot, pod.InvalidImageName: Cannot, pod.CreateContainerConfig: Cannot, "runs as root": Cannot,
 
 	"too large": CannotIfItLasts, "no device": CannotIfItLasts, "no shared device": CannotIfItLasts,
 	"other node": CannotIfItLasts, "local volume": CannotIfItLasts,
