@@ -32,7 +32,7 @@ func (d *daemon) openReceivers(ctx context.Context, from sources) (*receivers.De
 
 // asked is where answers come from.
 func (d *daemon) asked(from sources) answers.Sources {
-	asked := answers.Sources{Store: from.store, Loop: d.control, Logs: from.logs, Aside: d.aside, Disk: d.explainDisk, TTL: d.config.TTL()}
+	asked := answers.Sources{Store: from.store, Loop: d.control, Logs: from.logs, JobLogs: from.logs, Aside: d.aside, Disk: d.explainDisk, TTL: d.config.TTL()}
 	if from.machine.gpus != nil {
 		asked.InUse = from.machine.gpus.InUse
 	}

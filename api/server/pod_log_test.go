@@ -46,7 +46,7 @@ func TestLogs(t *testing.T) {
 	}
 	resp.Body.Close()
 
-	resp = ts.send(t, "GET", "/api/v1/namespaces/default/pods/unbound/log", nil)
+	resp = ts.send(t, "GET", "/api/v1/namespaces/default/pods/unbound/log", http.Header{})
 	resp.Body.Close()
 	if said := resp.Header.Get("Warning"); !strings.Contains(said, "is not scheduled yet") || !strings.Contains(said, "jobctl why pods/unbound -n default") {
 		t.Errorf("why a log is empty: %q", said)

@@ -35,7 +35,8 @@ func extendWait(root *cobra.Command, flags *genericclioptions.ConfigFlags, strea
 	f := wait.Flags().Lookup("for")
 	f.Usage = strings.Replace(f.Usage, "[create|", "[finished|create|", 1) + " finished, the default, is for Jobs: complete or failed."
 	wait.Long += "\n\nWith --for=finished, or without --for, it waits for the end of Jobs (of a CronJob, of its last Job), " +
-		"whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over."
+		"whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over." +
+		" With --for=condition=Complete it also ends, with 1, when one has failed, and with --for=condition=Failed when one is complete."
 	wait.Example += "\n\n  # Wait for the end of a Job, and see by the exit code whether it is complete (0) or has failed (1)\n  " +
 		"jobctl wait jobs/pi --timeout=1h"
 	kubectls := wait.Run

@@ -127,3 +127,27 @@ func TestProgramsThatWouldNotRunAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestLastLinesOfAPodThatIsGone: with restartPolicy OnFailure the pod goes with its Job, and what it has printed is all that says why.
+func TestLastLinesOfAPodThatIsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		failed, succeeded int32
+		kept              []string
+		want              string
+	}{
+		"its log is kept":             {1, 0, []string{"no such table"}, "What it has printed is kept."},
+		"its log is not kept":         {1, 0, nil, "What it has printed may still be there."},
+		"the log is of several":       {2, 0, []string{"whose?"}, "What they have printed may still be there."},
+		"the log may be of another's": {1, 1, []string{"whose?"}, "What it has printed may still be there."},
+	} {
+		j := newJob(func(j *batchv1.Job) {
+			j.Status.Failed, j.Status.Succeeded = tc.failed, tc.succeeded
+			j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+		})
+		said := Job(World{Now: now, Source: why.FromRecords, JobLog: func(*batchv1.Job) []string { return tc.kept }}, j, nil)
+		c := why.Find(said.Causes, "PodsGone")
+		if c == nil || !strings.Contains(c.Message, tc.want) || (len(c.Log) > 0) != strings.HasSuffix(tc.want, "is kept.") {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
