@@ -145,6 +145,7 @@ func TestWordsOfFailures(t *testing.T) {
 			"run as docker is", []string{"run", "busybox:1.36", "--", "ls", "-l"}, 1,
 			[]string{"jobctl submit --image busybox:1.36 -- ls -l", "jobctl run NAME --image busybox:1.36 -- ls -l"},
 		},
+		{"run a file", []string{"run", "-f", "job.yaml"}, 1, []string{"a file is run by jobctl submit -f FILE"}},
 		{"run with a terminal", []string{"run", "-it", "busybox:1.36", "sh"}, 1, []string{"jobctl run NAME --image busybox:1.36 -- sh"}},
 		{"run with a volume", []string{"run", "-v", ".:/d", "busybox:1.36"}, 1, []string{"-v says how much is logged", "jobctl submit --image IMAGE --volume"}},
 		{"submit with a volume", []string{"submit", "-v", ".:/d", "--image", "busybox:1.36"}, 1, []string{"-v says how much is logged", "--volume .:/d"}},

@@ -15,13 +15,14 @@ import (
 )
 
 var (
-	// unknownField is what the server says of a field that a kind does not have, and handledAs of which kind it speaks.
-	unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
-	handledAs    = regexp.MustCompile(`cannot be handled as a (\w+)`)
+	// unknownField is what the server says of a field that a kind does not have, also of an object that is applied there, and handledAs of
+	// which kind it speaks.
+	unknownField = regexp.MustCompile(`unknown field "([^"]+)"|(?m)\.(\S+): field not declared in schema`)
+	handledAs    = regexp.MustCompile(`cannot be handled as a (\w+)|failed to create typed patch object \([^)]*, Kind=(\w+)\)`)
 	// unregistered is what it says of a kind that does not exist.
 	unregistered = regexp.MustCompile(`no kind "([^"]+)" is registered for version "([^"]+)"`)
-	// element is the position in a list.
-	element = regexp.MustCompile(`\[\d+\]`)
+	// element is the position in a list, or the key of an element.
+	element = regexp.MustCompile(`\[[^\]]*\]`)
 )
 
 // mostFields is for how many fields it is said what is meant: after that the file is of another kind.
@@ -35,7 +36,7 @@ func misspelt(message string, sent ...[]byte) string {
 	}
 	var kinds []string
 	if m := handledAs.FindStringSubmatch(message); m != nil {
-		kinds = append(kinds, m[1])
+		kinds = append(kinds, cmp.Or(m[1], m[2]))
 	}
 	for _, body := range sent {
 		if kind, is := manifestOf(body)["kind"].(string); is {
@@ -51,7 +52,7 @@ func misspelt(message string, sent ...[]byte) string {
 	}
 	var lines []string
 	for _, m := range fields {
-		if line := meant(kinds[0], of, strings.Split(element.ReplaceAllString(m[1], ""), ".")); line != "" {
+		if line := meant(kinds[0], of, strings.Split(element.ReplaceAllString(cmp.Or(m[1], m[2]), ""), ".")); line != "" {
 			lines = append(lines, line)
 		}
 	}
