@@ -136,12 +136,14 @@ func TestAJobThatDoesNotStart(t *testing.T) {
 		change func(*batchv1.JobStatus)
 		want   bool
 	}{
-		"new":       {time.Second, func(*batchv1.JobStatus) {}, true},
-		"waits":     {time.Minute, func(s *batchv1.JobStatus) { s.Active = 1 }, false},
-		"runs":      {time.Minute, func(s *batchv1.JobStatus) { s.Ready = ptr.To[int32](1) }, true},
-		"has run":   {time.Minute, func(s *batchv1.JobStatus) { s.Failed = 1 }, true},
-		"succeeds":  {time.Minute, func(s *batchv1.JobStatus) { s.Succeeded = 1 }, true},
-		"has ended": {time.Minute, func(s *batchv1.JobStatus) { s.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: "True"}} }, true},
+		"new":      {time.Second, func(*batchv1.JobStatus) {}, true},
+		"waits":    {time.Minute, func(s *batchv1.JobStatus) { s.Active = 1 }, false},
+		"runs":     {time.Minute, func(s *batchv1.JobStatus) { s.Ready = ptr.To[int32](1) }, true},
+		"has run":  {time.Minute, func(s *batchv1.JobStatus) { s.Failed = 1 }, true},
+		"succeeds": {time.Minute, func(s *batchv1.JobStatus) { s.Succeeded = 1 }, true},
+		"has ended": {time.Minute, func(s *batchv1.JobStatus) {
+			s.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: "True"}}
+		}, true},
 	} {
 		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-c.age))}}
 		c.change(&j.Status)

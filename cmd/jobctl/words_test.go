@@ -161,7 +161,10 @@ func TestWordsOfFailures(t *testing.T) {
 		{"submit an image and a command without --", []string{"submit", "--image", "busybox:1.36", "echo", "hi"}, 1, []string{
 			"the command follows --: jobctl submit --image busybox:1.36 -- echo hi\n"}},
 		{"submit a script that is not there", []string{"submit", "--image", "busybox:1.36", "nosuch.sh"}, 1, []string{"there is no file nosuch.sh here"}},
-		{"submit with a flag that is almost one", []string{"submit", "--paralelism", "3", "--image", "x"}, 1, []string{"unknown flag: --paralelism: is --parallelism meant?"}},
+		{
+			"submit with a flag that is almost one", []string{"submit", "--paralelism", "3", "--image", "x"}, 1,
+			[]string{"unknown flag: --paralelism: is --parallelism meant?"},
+		},
 		{"submit with a number and no unit", []string{"submit", "--deadline", "3", "--image", "x"}, 1, []string{"it takes a length of time such as 90s"}},
 		{"submit with no number", []string{"submit", "--completions", "x", "--image", "x"}, 1, []string{"flag: it takes a whole number\n"}},
 		{"submit as a user", []string{"submit", "--user", "1000", "--image", "x", "--", "id"}, 1, []string{"runAsUser"}},
@@ -297,9 +300,11 @@ func TestAJobInAnotherNamespace(t *testing.T) {
 
 // TestOfContainers: what was typed is in errors of a command in a container, not the names of what it was typed for.
 func TestOfContainers(t *testing.T) {
-	said := "error: exec in container 1-2.main.0: start container 1-2.main.0: executable file `ls -l /` not found in $PATH: No such file or directory"
+	said := "error: exec in container 1-2.main.0: start container 1-2.main.0: " +
+		"executable file `ls -l /` not found in $PATH: No such file or directory"
 	if got := (&words{verb: "exec"}).ofContainers(said); strings.Contains(got, "1-2.main.0") ||
-		!strings.HasPrefix(got, "error: executable file `ls -l /` not found") || !strings.Contains(got, "directory. It is looked for") || !strings.HasSuffix(got, "[sh, -c, 'ls -l /'].") {
+		!strings.HasPrefix(got, "error: executable file `ls -l /` not found") || !strings.Contains(got, "directory. It is looked for") ||
+		!strings.HasSuffix(got, "[sh, -c, 'ls -l /'].") {
 		t.Error(got)
 	}
 	if got := (&words{verb: "get"}).ofContainers(said); got != said {

@@ -182,7 +182,7 @@ func TestCommandMeantForAShell(t *testing.T) {
 		command, args []string
 		want          string
 	}{
-		{message: "executable file `echo hi` not found in $PATH: No such file or directory", code: 128, want: "as in [echo, hi], and a shell takes a whole line"},
+		{message: "executable file `echo hi` not found in $PATH: No such file", code: 128, want: "as in [echo, hi], and a shell takes a whole line"},
 		{message: `exec: "ls -l /": executable file not found in $PATH`, code: 128, want: "as in [ls, -l, /]"},
 		{message: "executable file `echo` not found in $PATH: No such file or directory", code: 128},
 		{code: 1, command: []string{"date", "&", "sleep", "1"}, want: `"&" is an argument like any other`},

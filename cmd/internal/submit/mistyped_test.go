@@ -151,15 +151,18 @@ func TestMisspelt(t *testing.T) {
 			t.Errorf("%s: %q", path, help)
 		}
 	}
-	applied := `failed to create typed patch object (default/a; batch/v1, Kind=Job): .spec.template.spec.containers[name="a.b"].comand: field not declared in schema`
+	applied := `failed to create typed patch object (default/a; batch/v1, Kind=Job): ` +
+		`.spec.template.spec.containers[name="a.b"].comand: field not declared in schema`
 	if help := Mistyped(applied); help != "spec.template.spec.containers.comand: is command meant?" {
 		t.Errorf("%q", help)
 	}
-	cron := `CronJob in version "v1" cannot be handled as a CronJob: strict decoding error: unknown field "spec.template", unknown field "spec.timezone"`
+	cron := `CronJob in version "v1" cannot be handled as a CronJob: strict decoding error: ` +
+		`unknown field "spec.template", unknown field "spec.timezone"`
 	if help, want := Mistyped(cron), "spec.template: in a CronJob it is spec.jobTemplate.spec.template.\nspec.timezone: is timeZone meant?"; help != want {
 		t.Errorf("%q", help)
 	}
-	if help := Mistyped(`strict decoding error: unknown field "spec.nodeselector"`, []byte(`{"kind":"Pod"}`)); !strings.HasSuffix(help, "is nodeSelector meant?") {
+	said := `strict decoding error: unknown field "spec.nodeselector"`
+	if help := Mistyped(said, []byte(`{"kind":"Pod"}`)); !strings.HasSuffix(help, "is nodeSelector meant?") {
 		t.Errorf("%q", help)
 	}
 	if help := Mistyped(`strict decoding error: unknown field "spec.x"`, []byte(`{"kind":"Widget"}`), []byte("no object")); help != "" {
