@@ -70,7 +70,7 @@ var (
 	// noCommand is what it says of one that nobody has, with the names that look like it.
 	noCommand = regexp.MustCompile(`^error: unknown command "([^"]+)" for "jobctl"\n`)
 	// noJob and noPod are what the server says of those that do not exist.
-	noJob = regexp.MustCompile(`jobs\.batch "([^"]+)" not found`)
+	noJob = regexp.MustCompile(`\bjobs\.batch "([^"]+)" not found`)
 	noPod = regexp.MustCompile(`^Error from server \(NotFound\): pods "([^"]+)" not found`)
 	// inContainer is how errors of a command in a container begin, with names that nobody knows.
 	inContainer = regexp.MustCompile(`(?:(?:exec in|start) container \S+: )+`)
