@@ -9,7 +9,9 @@ import (
 
 // asked is where answers come from: those to why, the dashboard and the API, and what notices say.
 func (d *daemon) asked(from sources) answers.Sources {
-	asked := answers.Sources{Store: from.store, Loop: d.control, Logs: from.logs, Aside: d.aside, Disk: d.explainDisk, TTL: d.config.TTL()}
+	asked := answers.Sources{
+		Store: from.store, Loop: d.control, Logs: from.logs, JobLogs: from.logs, Aside: d.aside, Disk: d.explainDisk, TTL: d.config.TTL(),
+	}
 	if from.machine.gpus != nil {
 		asked.InUse = from.machine.gpus.InUse
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -211,6 +212,36 @@ func cronJobUpdateWarnings(cj, old *batchv1.CronJob) (warnings []string) {
 	return append(warnings, cronJobSpecWarnings(&cj.Spec)...)
 }
 
+// ranges are the fields of a schedule with what they begin with and how many values they have.
+var ranges = []struct {
+	name        string
+	first, size int
+}{{"minute", 0, 60}, {"hour", 0, 24}, {"day of the month", 1, 31}, {"month", 1, 12}, {"day of the week", 0, 7}}
+
+// scheduleWarnings are about a schedule that means less than it seems to: one without any time, and one with a step that leaves its range.
+func scheduleWarnings(text string) (warnings []string) {
+	s, err := schedule.Parse(text)
+	if err != nil {
+		return nil
+	}
+	// Whether there is a day such as February 30 does not depend on when one begins to look for it: five years have a leap year.
+	if s.Next(time.Unix(0, 0).UTC()).IsZero() {
+		warnings = append(warnings, fmt.Sprintf("spec.schedule: %q is no time that comes within five years: it starts no Job", text))
+	}
+	fields := strings.Fields(text)
+	if len(fields) != len(ranges) {
+		return warnings
+	}
+	for i, r := range ranges {
+		step, isStep := strings.CutPrefix(fields[i], "*/")
+		if n, err := strconv.Atoi(step); isStep && err == nil && n >= r.size {
+			warnings = append(warnings, fmt.Sprintf("spec.schedule: the %s %s is %d alone: a step begins anew with each range of %d to %d",
+				r.name, fields[i], r.first, r.first, r.first+r.size-1))
+		}
+	}
+	return warnings
+}
+
 func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
 	template, path := &spec.JobTemplate, field.NewPath("spec", "jobTemplate")
 	warnings := kueueWarnings(template.Labels, &template.Spec, path.Child("metadata"))
@@ -219,6 +250,7 @@ func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
 	if strings.Contains(spec.Schedule, "TZ") {
 		warnings = append(warnings, "spec.schedule: cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
 	}
+	warnings = append(warnings, scheduleWarnings(spec.Schedule)...)
 	if s, err := schedule.Parse(spec.Schedule); err == nil && s.Every() > 0 && s.Every() < time.Minute {
 		warnings = append(warnings, fmt.Sprintf(
 			"spec.schedule: %q is taken as every %v, and no more than one Job a minute is started: the name of a Job contains the minute",

@@ -168,3 +168,24 @@ func TestWarningsOfMissedRunsInAGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestWarningsOfSchedules: who writes one that means something else than it seems to learns that at once, not when nothing has run.
+func TestWarningsOfSchedules(t *testing.T) {
+	for text, want := range map[string]string{
+		"0 0 30 2 *":   `"0 0 30 2 *" is no time that comes within five years`,
+		"0 0 31 4,6 *": "it starts no Job",
+		"0 0 29 2 *":   "",
+		"*/90 * * * *": "the minute */90 is 0 alone: a step begins anew with each range of 0 to 59",
+		"0 */36 * * *": "the hour */36 is 0 alone",
+		"0 0 */31 * *": "the day of the month */31 is 1 alone",
+		"*/45 * * * *": "",
+		"0 0 * * */2":  "",
+		"@daily":       "",
+		"nonsense":     "",
+	} {
+		cj := newCronJob(func(cj *batchv1.CronJob) { cj.Spec.Schedule = text })
+		if got := strings.Join(cronJobWarnings(cj), "\n"); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}

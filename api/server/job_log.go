@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
 )
@@ -70,8 +72,21 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 	} else if node != "" {
 		warning.AddWarning(ctx, "", fmt.Sprintf("pods of job %s are for the node %s, and this machine is %s: what they print is there", name, node, l.node))
 	}
+	if opts.Follow && !hasStarted(job, time.Now()) {
+		warning.AddWarning(ctx, "", fmt.Sprintf("no container of job %s runs yet, and its log begins when one does; what it waits for: jobctl why jobs/%[1]s -n %s",
+			name, job.Namespace))
+	}
 	return &logStream{
 		of: job, follow: opts.Follow,
 		open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.OpenJob(ctx, job, opts) },
 	}, nil
+}
+
+// slowStart is after how long a Job that does not run yet is said to wait.
+const slowStart = 5 * time.Second
+
+// hasStarted reports whether a container of a Job runs or has run, or may soon.
+func hasStarted(job *batchv1.Job, now time.Time) bool {
+	s := &job.Status
+	return ptr.Deref(s.Ready, 0)+s.Succeeded+s.Failed > 0 || batch.End(s) != nil || now.Sub(job.CreationTimestamp.Time) < slowStart
 }

@@ -15,6 +15,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/jobd/jobd/api/conns"
 	"github.com/jobd/jobd/api/podspec"
@@ -54,6 +55,8 @@ func (l *podLog) Get(ctx context.Context, name string, options runtime.Object) (
 	}
 	if !podspec.Elsewhere(pod, l.node) {
 		if !podspec.Bound(pod) {
+			warning.AddWarning(ctx, "", fmt.Sprintf("pod %s is not scheduled yet, and has written nothing; what it waits for: jobctl why pods/%[1]s -n %s",
+				pod.Name, pod.Namespace))
 			return &logStream{of: pod}, nil // nothing can have been written
 		}
 		if err := logsExist(pod, opts); err != nil {

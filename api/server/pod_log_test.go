@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -43,6 +45,12 @@ func TestLogs(t *testing.T) {
 		t.Errorf("the log as metadata: %s", resp.Status)
 	}
 	resp.Body.Close()
+
+	resp = ts.send(t, "GET", "/api/v1/namespaces/default/pods/unbound/log", http.Header{})
+	resp.Body.Close()
+	if said := resp.Header.Get("Warning"); !strings.Contains(said, "is not scheduled yet") || !strings.Contains(said, "jobctl why pods/unbound -n default") {
+		t.Errorf("why a log is empty: %q", said)
+	}
 
 	for _, tc := range []struct {
 		name    string
@@ -118,4 +126,29 @@ func TestLogs(t *testing.T) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
+}
+
+// TestAJobThatDoesNotStart: who follows the log of one that waits is told so, and nobody whose Job has just been created.
+func TestAJobThatDoesNotStart(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for name, c := range map[string]struct {
+		age    time.Duration
+		change func(*batchv1.JobStatus)
+		want   bool
+	}{
+		"new":      {time.Second, func(*batchv1.JobStatus) {}, true},
+		"waits":    {time.Minute, func(s *batchv1.JobStatus) { s.Active = 1 }, false},
+		"runs":     {time.Minute, func(s *batchv1.JobStatus) { s.Ready = ptr.To[int32](1) }, true},
+		"has run":  {time.Minute, func(s *batchv1.JobStatus) { s.Failed = 1 }, true},
+		"succeeds": {time.Minute, func(s *batchv1.JobStatus) { s.Succeeded = 1 }, true},
+		"has ended": {time.Minute, func(s *batchv1.JobStatus) {
+			s.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: "True"}}
+		}, true},
+	} {
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-c.age))}}
+		c.change(&j.Status)
+		if got := hasStarted(j, now); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -55,6 +56,7 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
 			run(cmd, args)
 			return
 		}
+		args = []string{withoutKind(args[0]), withoutKind(args[1])}
 		from, isFrom := claimPath(args[0])
 		to, isTo := claimPath(args[1])
 		c := filesCopy{IOStreams: streams}
@@ -262,6 +264,16 @@ func podPath(f cmdutil.Factory, arg string) (*remote, error) {
 		namespace, name = before, after
 	}
 	return &remote{resource: "pods", namespace: namespace, name: name, path: path}, nil
+}
+
+// withoutKind takes the kind off pods/NAME:PATH, as "jobctl get pods -o name" prints it. To kubectl it is a namespace, in which there is no such pod.
+func withoutKind(arg string) string {
+	kind, rest, ok := strings.Cut(arg, "/")
+	name, _, hasPath := strings.Cut(rest, ":")
+	if ok && hasPath && name != "" && !strings.Contains(name, "/") && slices.Contains([]string{"pod", "pods", "po"}, kind) {
+		return rest
+	}
+	return arg
 }
 
 // claimPath parses pvc/NAME:PATH.

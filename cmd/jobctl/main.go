@@ -81,6 +81,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	extendRun(root, own)
 	own.extendAttach(root)
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))
+	said.elsewhere = func(job string) string { return elsewhere(factory, job) }
 	extendCreateJob(root, factory, kubectls)
 	extendGet(root, factory, streams)
 	extendExplain(root, streams.Out)

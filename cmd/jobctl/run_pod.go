@@ -16,6 +16,9 @@ func extendRun(root *cobra.Command, own submitter) {
 		panic(err) // kubectl has always had it
 	}
 	run.PreRunE = func(c *cobra.Command, args []string) error {
+		if c.Flags().Changed("filename") {
+			return errors.New("a file is run by jobctl submit -f FILE, and created by jobctl apply -f FILE")
+		}
 		if c.Flags().Changed("image") || len(args) == 0 {
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -249,6 +250,9 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 
 // manifests returns what the command line names: a script, files, or an image and a command.
 func (s submitter) manifests(cmd *cobra.Command, o *submit.Options, args []string) (*submit.Manifests, error) {
+	if user := cmd.Flags().Lookup("user"); user != nil && user.Changed && !s.to.cluster {
+		return nil, errors.New("--user names a user of a kubeconfig: that of a container is the securityContext (runAsUser) of a file (-f)")
+	}
 	dash := cmd.ArgsLenAtDash()
 	if script, rest, ok := submit.ScriptNamed(args, dash); ok {
 		m, notes, err := o.Script(cmd.Flags(), script, rest, s.streams.In)
@@ -258,7 +262,7 @@ func (s submitter) manifests(cmd *cobra.Command, o *submit.Options, args []strin
 		return m, err
 	}
 	if dash > 0 || dash < 0 && len(args) > 0 {
-		return nil, submit.Unexpected("jobctl submit", args)
+		return nil, submit.Unexpected("jobctl submit", o.Image, args)
 	}
 	if len(o.IgnoreDirectives) > 0 {
 		return nil, errors.New("--ignore-directive is for scripts: jobctl submit --image IMAGE SCRIPT")
@@ -291,7 +295,13 @@ func (s submitter) follow(_ *cobra.Command, o *submit.FollowOptions, args []stri
 	defer stop()
 	return s.run(client, o, signals, false, func(ctx context.Context) (*batchv1.Job, error) {
 		if !ofCronJob {
-			return client.Kubernetes.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+			j, err := client.Kubernetes.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				if help := elsewhere(cmdutil.NewFactory(s.flags), name); help != "" {
+					return nil, fmt.Errorf("%w\n%s", err, help)
+				}
+			}
+			return j, err
 		}
 		cj, err := client.Kubernetes.BatchV1().CronJobs(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {

@@ -35,7 +35,8 @@ func extendWait(root *cobra.Command, flags *genericclioptions.ConfigFlags, strea
 	f := wait.Flags().Lookup("for")
 	f.Usage = strings.Replace(f.Usage, "[create|", "[finished|create|", 1) + " finished, the default, is for Jobs: complete or failed."
 	wait.Long += "\n\nWith --for=finished, or without --for, it waits for the end of Jobs (of a CronJob, of its last Job), " +
-		"whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over."
+		"whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over." +
+		" With --for=condition=Complete it also ends, with 1, when one has failed, and with --for=condition=Failed when one is complete."
 	wait.Example += "\n\n  # Wait for the end of a Job, and see by the exit code whether it is complete (0) or has failed (1)\n  " +
 		"jobctl wait jobs/pi --timeout=1h"
 	kubectls := wait.Run
@@ -45,16 +46,20 @@ func extendWait(root *cobra.Command, flags *genericclioptions.ConfigFlags, strea
 			conditions = []string{finished}
 		}
 		conditions = ofJobs(conditions)
+		other := otherEnd(conditions)
+		if all, _ := cmd.Flags().GetBool("all"); (other != "" || slices.Contains(conditions, finished)) && len(args) == 1 && !all &&
+			!cmd.Flags().Changed("selector") && !strings.ContainsAny(args[0], "/,.") && !isKind(args[0]) {
+			args = []string{"jobs/" + args[0]} // as with all commands that are about Jobs
+		}
+		if err == nil && other != "" {
+			go (finishedWait{flags: flags, streams: streams}).giveUp(cmd, args, other)
+		}
 		if err != nil || !slices.Contains(conditions, finished) {
 			if list, ok := cmd.Flags().Lookup("for").Value.(pflag.SliceValue); ok {
 				_ = list.Replace(conditions)
 			}
 			kubectls(cmd, args)
 			return
-		}
-		if all, _ := cmd.Flags().GetBool("all"); len(args) == 1 && !all && !cmd.Flags().Changed("selector") &&
-			!strings.ContainsAny(args[0], "/,.") && !isKind(args[0]) {
-			args = []string{"jobs/" + args[0]} // as with all commands that are about Jobs
 		}
 		w := finishedWait{flags: flags, streams: streams}
 		code, err := w.run(cmd, args, conditions)
@@ -80,6 +85,20 @@ func ofJobs(conditions []string) (out []string) {
 		out = append(out, c)
 	}
 	return out
+}
+
+// otherEnd returns the end of a Job after which the only condition that is waited for does not come; "" if others may.
+func otherEnd(conditions []string) batchv1.JobConditionType {
+	if len(conditions) != 1 {
+		return ""
+	}
+	switch strings.TrimSuffix(strings.ToLower(conditions[0]), "=true") {
+	case "condition=complete":
+		return batchv1.JobFailed
+	case "condition=failed":
+		return batchv1.JobComplete
+	}
+	return ""
 }
 
 // isKind reports whether a word is one for Jobs or CronJobs, after which a name or a selector follows.
@@ -144,6 +163,41 @@ func (w finishedWait) run(cmd *cobra.Command, args, conditions []string) (int, e
 	}
 	waiting.Wait()
 	return code, nil
+}
+
+// giveUp ends the program when one of the Jobs has ended in the other way than kubectl waits for: it would go on waiting until its time is over.
+func (w finishedWait) giveUp(cmd *cobra.Command, args []string, other batchv1.JobConditionType) {
+	timeout, err := cmd.Flags().GetDuration("timeout")
+	if err != nil || timeout == 0 {
+		return // kubectl looks once
+	}
+	jobs, err := w.jobs(cmd, args)
+	if err != nil {
+		return // kubectl says what is wrong; what are no Jobs have other conditions
+	}
+	config, err := w.flags.ToRESTConfig()
+	if err != nil {
+		return
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return
+	}
+	for _, j := range jobs {
+		go func() {
+			end, err := submit.AwaitEnd(context.Background(), client, j, true)
+			if err != nil || end.Type != other {
+				return
+			}
+			does := "has failed, and will not be complete"
+			if other == batchv1.JobComplete {
+				does = "is complete, and will not have failed"
+			}
+			fmt.Fprintf(w.streams.ErrOut, "error: job.batch/%s %s: %s: %s\nWithout --for, or with --for=finished, either end is waited for.\n",
+				j.Name, does, end.Reason, printable.Line(end.Message))
+			os.Exit(submit.ExitFailed)
+		}()
+	}
 }
 
 // lastRun returns the last Job of a CronJob.

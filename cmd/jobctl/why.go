@@ -69,11 +69,6 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 	}
 	for i, object := range objects {
 		said, err := explain(ctx, client, object)
-		if apierrors.IsNotFound(err) && object.resource == "jobs" {
-			if past, failed := historyOf(ctx, client, object.namespace, object.name, "", false); failed == nil && past != nil {
-				return fmt.Errorf("%w\n%s", err, whatHistoryHas(past))
-			}
-		}
 		if err != nil {
 			return err
 		}

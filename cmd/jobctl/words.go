@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/jobd/jobd/api/absent"
 	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/daemon/exits"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -27,6 +29,8 @@ type words struct {
 	refused     refusedRequest
 	exit        func(int)
 	verb        string // the command that the arguments name
+	// elsewhere says where a Job is that was not found; nil: nobody knows.
+	elsewhere func(job string) string
 }
 
 // fatal prints the message and ends the program, as kubectl does.
@@ -63,6 +67,13 @@ var (
 	wholePatch = regexp.MustCompile(`(?s)(patch: )Invalid value: ".*": `)
 	// ofDaemon is what cobra says of a command that the daemon has.
 	ofDaemon = regexp.MustCompile(`unknown command "(clean|db|debug|doctor|serve)" for "jobctl"`)
+	// noCommand is what it says of one that nobody has, with the names that look like it.
+	noCommand = regexp.MustCompile(`^error: unknown command "([^"]+)" for "jobctl"\n`)
+	// noJob and noPod are what the server says of those that do not exist.
+	noJob = regexp.MustCompile(`\bjobs\.batch "([^"]+)" not found`)
+	noPod = regexp.MustCompile(`^Error from server \(NotFound\): pods "([^"]+)" not found`)
+	// inContainer is how errors of a command in a container begin, with names that nobody knows.
+	inContainer = regexp.MustCompile(`(?:(?:exec in|start) container \S+: )+`)
 	// remains are the brackets and commas of a list of errors in one line.
 	remains = regexp.MustCompile(`(?m)^(?:error: )?[\[\], ]*\n`)
 )
@@ -79,6 +90,15 @@ func (w *words) translate(message string) string {
 		}
 		return fmt.Sprintf("error: %s: %s", source(part[1]), part[2])
 	})
+	if m := noCommand.FindStringSubmatch(message + "\n"); m != nil && otherCommand(m[1]) != "" {
+		message = strings.TrimSpace(m[0]) + ": " + otherCommand(m[1])
+	}
+	message = w.ofContainers(message)
+	if m := noJob.FindStringSubmatch(message); m != nil && w.elsewhere != nil {
+		if help := w.elsewhere(m[1]); help != "" {
+			message = strings.TrimRight(message, "\n") + "\n" + help
+		}
+	}
 	message = ofDaemon.ReplaceAllString(message, "${0}: it is one of jobd's own, on its machine: sudo jobd ${1}")
 	if help := submit.Mistyped(message, w.refused.sent()); help != "" {
 		message = strings.TrimRight(wholePatch.ReplaceAllString(message, "${1}"), "\n") + "\n" + help
@@ -108,6 +128,9 @@ func (w *words) translate(message string) string {
 		if err != nil {
 			return found
 		}
+		if kind := submit.KindMeant(part[3], gv); kind != "" {
+			return fmt.Sprintf("\nerror: %s: %s %q: there is no kind %[2]s: write kind: %[4]s\n", source(part[2]), part[3], part[1], kind)
+		}
 		refusal, moved := absent.Moved(gv.WithKind(part[3]))
 		if !moved {
 			refusal = absent.Refusal(schema.GroupKind{Group: gv.Group, Kind: part[3]})
@@ -126,6 +149,24 @@ func (w *words) translate(message string) string {
 		message = "error: " + strings.TrimPrefix(message, "Unable to connect to the server: ")
 	}
 	return message
+}
+
+// ofContainers makes errors of commands in containers speak of what was typed.
+func (w *words) ofContainers(message string) string {
+	if !slices.Contains([]string{"exec", "attach", "cp", "port-forward"}, w.verb) {
+		return message
+	}
+	if m := noPod.FindStringSubmatch(message); m != nil && w.verb != "cp" {
+		message = strings.TrimRight(message, "\n") + fmt.Sprintf("\nA pod of the Job %s is named jobs/%[1]s here.", m[1])
+	}
+	short := inContainer.ReplaceAllString(message, "")
+	if short != message {
+		short = strings.TrimRight(short, "\n")
+		if help := exits.OneWord(short); help != "" {
+			short += "." + help
+		}
+	}
+	return short
 }
 
 // otherYAML says how to see an object of which kubectl's command cannot write YAML.

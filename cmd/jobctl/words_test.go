@@ -67,6 +67,11 @@ func TestKindsThatAreNotServed(t *testing.T) {
 		},
 		{"an old version", []string{"apply", "-f", "-"}, `{"apiVersion":"batch/v1beta1","kind":"CronJob","metadata":{"name":"old"}}`, 1, []string{
 			`standard input: CronJob "old": there is no CronJob in batch/v1beta1: write apiVersion: batch/v1` + "\n"}},
+		{"a kind in the plural", []string{"apply", "-f", "-"}, `{"apiVersion":"batch/v1","kind":"Jobs","metadata":{"name":"many"}}`, 1, []string{
+			`error: standard input: Jobs "many": there is no kind Jobs: write kind: Job` + "\n"}},
+		{"a kind in small letters", []string{"apply", "-f", "-"}, strings.Replace(pi, "kind: Job", "kind: job", 1), 1, []string{"\nWrite kind: Job\n"}},
+		{"a field elsewhere", []string{"apply", "-f", "-"}, strings.Replace(pi, "spec:", "spec:\n  restartPolicy: Never", 1), 1, []string{
+			"\nspec.restartPolicy: in a Job it is spec.template.spec.restartPolicy.\n"}},
 		{"an old version is not skipped", []string{
 			"apply", "--skip-unknown", "-f", "-",
 		}, `{"apiVersion":"rbac.authorization.k8s.io/v1beta1","kind":"Role","metadata":{"name":"old"}}`, 1, []string{
@@ -140,6 +145,7 @@ func TestWordsOfFailures(t *testing.T) {
 			"run as docker is", []string{"run", "busybox:1.36", "--", "ls", "-l"}, 1,
 			[]string{"jobctl submit --image busybox:1.36 -- ls -l", "jobctl run NAME --image busybox:1.36 -- ls -l"},
 		},
+		{"run a file", []string{"run", "-f", "job.yaml"}, 1, []string{"a file is run by jobctl submit -f FILE"}},
 		{"run with a terminal", []string{"run", "-it", "busybox:1.36", "sh"}, 1, []string{"jobctl run NAME --image busybox:1.36 -- sh"}},
 		{"run with a volume", []string{"run", "-v", ".:/d", "busybox:1.36"}, 1, []string{"-v says how much is logged", "jobctl submit --image IMAGE --volume"}},
 		{"submit with a volume", []string{"submit", "-v", ".:/d", "--image", "busybox:1.36"}, 1, []string{"-v says how much is logged", "--volume .:/d"}},
@@ -152,6 +158,23 @@ func TestWordsOfFailures(t *testing.T) {
 		{"submit with what nobody has", []string{"submit", "--gpusy", "--image", "busybox:1.36"}, 1, []string{"unknown flag: --gpusy"}},
 		{"submit an image", []string{"submit", "busybox:1.36", "ls", "/"}, 1, []string{"jobctl submit --image busybox:1.36 -- ls /"}},
 		{"submit a file", []string{"submit", "nosuch.yaml"}, 1, []string{"jobctl submit -f nosuch.yaml"}},
+		{"submit an image and a command without --", []string{"submit", "--image", "busybox:1.36", "echo", "hi"}, 1, []string{
+			"the command follows --: jobctl submit --image busybox:1.36 -- echo hi\n"}},
+		{"submit a script that is not there", []string{"submit", "--image", "busybox:1.36", "nosuch.sh"}, 1, []string{"there is no file nosuch.sh here"}},
+		{
+			"submit with a flag that is almost one", []string{"submit", "--paralelism", "3", "--image", "x"}, 1,
+			[]string{"unknown flag: --paralelism: is --parallelism meant?"},
+		},
+		{"submit with a number and no unit", []string{"submit", "--deadline", "3", "--image", "x"}, 1, []string{"it takes a length of time such as 90s"}},
+		{"submit with no number", []string{"submit", "--completions", "x", "--image", "x"}, 1, []string{"flag: it takes a whole number\n"}},
+		{"submit as a user", []string{"submit", "--user", "1000", "--image", "x", "--", "id"}, 1, []string{"runAsUser"}},
+		{"squeue", []string{"squeue"}, 1, []string{`unknown command "squeue" for "jobctl": "jobctl get jobs" lists Jobs`}},
+		{"scancel", []string{"scancel", "7"}, 1, []string{`"jobctl delete jobs/NAME" ends a Job`}},
+		{"ps", []string{"ps"}, 1, []string{`unknown command "ps" for "jobctl": "jobctl get jobs"`}},
+		{"what nobody has", []string{"frobnicate"}, 1, []string{`unknown command "frobnicate" for "jobctl"`}},
+		{"exec by the name of a Job", []string{"exec", "nosuch", "--", "ls"}, 1, []string{"A pod of the Job nosuch is named jobs/nosuch here."}},
+		{"cp by kind and name", []string{"cp", "pod/nosuch:/a", filepath.Join(t.TempDir(), "a")}, 1, []string{`pods "nosuch" not found`}},
+		{"a Job that is not there", []string{"why", "jobs/nosuch"}, 1, []string{`jobs.batch "nosuch" not found` + "\n"}},
 		{
 			"submit a directory that is not there", []string{"submit", "--image", "busybox:1.36", "--volume", "/nosuch:/d"}, 1,
 			[]string{"/nosuch does not exist on this machine", "mkdir -p /nosuch"},
@@ -253,5 +276,50 @@ func TestErrorsArePrintable(t *testing.T) {
 	w.fatal("error: pull x: the registry answers\n\t\x1b]0;title\x07\u009b2J\u202egnp.exe", 1)
 	if want := "error: pull x: the registry answers\n\t\uFFFD]0;title\uFFFD\uFFFD2J\uFFFDgnp.exe\n"; said.String() != want {
 		t.Errorf("got %q, want %q", said.String(), want)
+	}
+}
+
+// TestAJobInAnotherNamespace: who has left out -n is told it, by whatever command.
+func TestAJobInAnotherNamespace(t *testing.T) {
+	d := startDaemon(t)
+	for _, args := range []string{"create namespace lab", "create job sim --image=x -n lab"} {
+		if out, code := d.jobctl(t, "", strings.Fields(args)...); code != 0 {
+			t.Fatal(out)
+		}
+	}
+	for _, args := range []string{"why jobs/sim", "retry jobs/sim", "describe job sim", "get jobs/sim", "logs jobs/sim", "follow sim", "suspend jobs/sim"} {
+		out, code := d.jobctl(t, "", strings.Fields(args)...)
+		if code == 0 || !strings.Contains(out, "Another namespace has a Job of this name: -n lab") {
+			t.Errorf("%s: %d %s", args, code, out)
+		}
+	}
+	if out, _ := d.jobctl(t, "", "get", "jobs/other"); strings.Contains(out, "namespace has") {
+		t.Error(out)
+	}
+}
+
+// TestOfContainers: what was typed is in errors of a command in a container, not the names of what it was typed for.
+func TestOfContainers(t *testing.T) {
+	said := "error: exec in container 1-2.main.0: start container 1-2.main.0: " +
+		"executable file `ls -l /` not found in $PATH: No such file or directory"
+	if got := (&words{verb: "exec"}).ofContainers(said); strings.Contains(got, "1-2.main.0") ||
+		!strings.HasPrefix(got, "error: executable file `ls -l /` not found") || !strings.Contains(got, "directory. It is looked for") ||
+		!strings.HasSuffix(got, "[sh, -c, 'ls -l /'].") {
+		t.Error(got)
+	}
+	if got := (&words{verb: "get"}).ofContainers(said); got != said {
+		t.Error(got)
+	}
+}
+
+// TestOtherEnd: kubectl would wait until its time is over for an end that does not come.
+func TestOtherEnd(t *testing.T) {
+	for conditions, want := range map[string]string{
+		"condition=Complete": "Failed", "condition=complete=true": "Failed", "condition=Failed": "Complete",
+		"condition=Complete=false": "", "condition=Suspended": "", "delete": "", "condition=Complete condition=Failed": "", "": "",
+	} {
+		if got := otherEnd(strings.Fields(conditions)); string(got) != want {
+			t.Errorf("%s: %s", conditions, got)
+		}
 	}
 }

@@ -81,7 +81,7 @@ refused, its image cannot be had, jobd could not start, or its logs could not be
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.in, r.out, r.errOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 		if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
-			return submit.Unexpected("jobd run", args)
+			return submit.Unexpected("jobd run", r.Image, args)
 		}
 		if sweep {
 			return ephemeral.Sweep(cmd.Context(), ephemeral.DefaultDirs(), slog.New(slog.DiscardHandler))

@@ -48,7 +48,9 @@ type Sources struct {
 	Store *store.Store
 	Loop  Loop
 	Logs  server.Logs
-	Aside *aside.List
+	// JobLogs are the logs of Jobs, with those of pods that are gone; nil for none.
+	JobLogs server.JobLogs
+	Aside   *aside.List
 	// Forecasts say when Jobs are expected to start and to end; nil for nothing.
 	Forecasts *Forecasts
 	// Disk returns why no pods start for want of disk; nil if that is not so.
@@ -244,7 +246,7 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 func (q *question) world() causes.World {
 	return causes.World{
 		Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Claim: q.claim, Peak: q.peak, Past: q.past, Log: q.log, Disk: q.Disk(),
-		TTL: q.TTL, InUse: q.inUse(),
+		TTL: q.TTL, InUse: q.inUse(), JobLog: q.jobLog,
 	}
 }
 
@@ -522,4 +524,13 @@ func (q *question) log(p *corev1.Pod, container string, previous bool) []string 
 		return nil
 	}
 	return why.LogLines(q.Logs.Open(q.ctx, p, why.LogOptions(container, previous)))
+}
+
+// jobLog returns the last lines of a Job, also of pods that are gone; nothing if they cannot be had.
+func (q *question) jobLog(j *batchv1.Job) []string {
+	if q.JobLogs == nil || !q.may("jobs.batch/log", j.Namespace) {
+		return nil
+	}
+	of := why.LogOptions("", false)
+	return why.LogLines(q.JobLogs.OpenJob(q.ctx, j, &batch.JobLogOptions{TailLines: of.TailLines, LimitBytes: of.LimitBytes}))
 }

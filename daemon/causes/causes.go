@@ -87,6 +87,8 @@ type World struct {
 	Past func(j *batchv1.Job) history.Runs
 	// Log returns the last lines that a container has written, of its last attempt or the one before.
 	Log func(p *corev1.Pod, container string, previous bool) []string
+	// JobLog returns the last lines of a Job, also of pods that are gone; it may be nil.
+	JobLog func(j *batchv1.Job) []string
 }
 
 // Holder is a pod that holds what others wait for.
@@ -320,6 +322,6 @@ var lacksAccount = regexp.MustCompile(`error looking up service account [^/ ]+/(
 // silent returns the world without what takes time to find out.
 func (w *World) silent() World {
 	quiet := *w
-	quiet.Log, quiet.Peak, quiet.Past = nil, nil, nil
+	quiet.Log, quiet.JobLog, quiet.Peak, quiet.Past = nil, nil, nil, nil
 	return quiet
 }

@@ -133,7 +133,7 @@ func jobEnd(v *jobView) []why.Cause {
 			ptr.Deref(status.FailedIndexes, ""), ptr.Deref(spec.BackoffLimitPerIndex, 0),
 		)
 	case batchv1.JobReasonCompletionsReached:
-		c.Message = fmt.Sprintf("It has all the completions that it needs: %d pods have succeeded.", status.Succeeded)
+		c.Message = fmt.Sprintf("It has all the completions that it needs: %s succeeded.", have(int(status.Succeeded)))
 	case batchv1.JobReasonSuccessPolicy:
 		c.Message = "Its successPolicy is met: " + why.Sentence(end.Message)
 	}
@@ -188,6 +188,14 @@ func pods(n int) string {
 		return "1 pod"
 	}
 	return fmt.Sprintf("%d pods", n)
+}
+
+// have says that pods have done something.
+func have(n int) string {
+	if n == 1 {
+		return "1 pod has"
+	}
+	return pods(n) + " have"
 }
 
 // jobTerminating is the deletion of a Job.
@@ -256,6 +264,9 @@ func jobRefused(v *jobView) []why.Cause {
 	refusal := strings.TrimPrefix(e.Message, "Error creating: ")
 	c.Message = "Its pods cannot be created: " + why.Sentence(refusal)
 	c.Brief = why.Clause(refusalOf(refusal))
+	if found := lacksAccount.FindStringSubmatch(refusal); found != nil {
+		c.Help = []string{fmt.Sprintf("jobctl create serviceaccount %s%s", found[1], inNamespace(v.job.Namespace))}
+	}
 	if refused {
 		c.Details["failures"] = fmt.Sprint(v.Standing.Refused)
 		c.Until = why.At(v.Standing.RefusedUntil)

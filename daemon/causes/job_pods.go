@@ -157,15 +157,16 @@ func jobFailures(v *jobView) []why.Cause {
 	}
 	// A pod that is deleted counts as failed before it has ended.
 	if n := int(v.job.Status.Failed) - v.terminating(); len(failed) == 0 && n > 0 && v.neverStarted() == nil {
-		message := "1 pod failed, and its object is gone. What it has printed may still be there."
+		c := why.Cause{Type: "PodsGone", Message: "1 pod failed, and its object is gone. What it has printed may still be there."}
 		if n > 1 {
-			message = fmt.Sprintf("%s failed, and their objects are gone. What they have printed may still be there.", pods(n))
+			c.Message = fmt.Sprintf("%s failed, and their objects are gone. What they have printed may still be there.", pods(n))
+		} else if v.JobLog != nil && v.job.Status.Succeeded == 0 { // then the Job's log is that of the pod
+			if c.Log = v.JobLog(v.job); len(c.Log) > 0 {
+				c.Message = "1 pod failed, and its object is gone. What it has printed is kept."
+			}
 		}
-		told = append(told, why.Cause{
-			Type:    "PodsGone",
-			Message: message,
-			Help:    []string{fmt.Sprintf("jobctl logs jobs/%s%s --prefix --all-restarts", v.job.Name, inNamespace(v.job.Namespace))},
-		})
+		c.Help = []string{fmt.Sprintf("jobctl logs jobs/%s%s --prefix --all-restarts", v.job.Name, inNamespace(v.job.Namespace))}
+		told = append(told, c)
 	}
 	return told
 }

@@ -131,7 +131,7 @@ func (v *jobView) neverRan(p *corev1.Pod) bool {
 		c := view.ends().Cause(s.Name, end)
 		c.Log = view.log(s.Name, false)
 		exits.NotExecuted(&c)
-		if c.Type == "NotExecutable" || c.Type == "StartError" && exits.NotThere(end.Message) {
+		if c.Type == "NotExecutable" || c.Type == "StartError" && (exits.NotThere(end.Message) || exits.NotAllowed(end.Message)) {
 			return true
 		}
 	}

@@ -88,6 +88,8 @@ func TestJobsWhosePodsNeverStarted(t *testing.T) {
 func TestProgramsThatWouldNotRunAgain(t *testing.T) {
 	absent := failedPod(128, "StartError")
 	absent.Status.ContainerStatuses[0].State.Terminated.Message = "executable file `nosuch` not found in $PATH: No such file or directory"
+	forbidden := failedPod(128, "StartError")
+	forbidden.Status.ContainerStatuses[0].State.Terminated.Message = "open executable: Permission denied"
 	short := failedPod(128, "StartError")
 	short.Status.ContainerStatuses[0].State.Terminated.Message = "container init was OOM-killed (memory limit too low?)"
 	other := failedPod(1, "Error")
@@ -105,6 +107,7 @@ func TestProgramsThatWouldNotRunAgain(t *testing.T) {
 		retry bool
 	}{
 		"a command that is not there":      {[]*corev1.Pod{absent}, false},
+		"one that may not be executed":     {[]*corev1.Pod{forbidden}, false},
 		"one for another processor":        {[]*corev1.Pod{foreign}, false},
 		"too little memory to start":       {[]*corev1.Pod{short}, true},
 		"a program that has failed":        {[]*corev1.Pod{other}, true},
@@ -122,5 +125,29 @@ func TestProgramsThatWouldNotRunAgain(t *testing.T) {
 				t.Errorf("it says %q", end.Message)
 			}
 		})
+	}
+}
+
+// TestLastLinesOfAPodThatIsGone: with restartPolicy OnFailure the pod goes with its Job, and what it has printed is all that says why.
+func TestLastLinesOfAPodThatIsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		failed, succeeded int32
+		kept              []string
+		want              string
+	}{
+		"its log is kept":             {1, 0, []string{"no such table"}, "What it has printed is kept."},
+		"its log is not kept":         {1, 0, nil, "What it has printed may still be there."},
+		"the log is of several":       {2, 0, []string{"whose?"}, "What they have printed may still be there."},
+		"the log may be of another's": {1, 1, []string{"whose?"}, "What it has printed may still be there."},
+	} {
+		j := newJob(func(j *batchv1.Job) {
+			j.Status.Failed, j.Status.Succeeded = tc.failed, tc.succeeded
+			j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+		})
+		said := Job(World{Now: now, Source: why.FromRecords, JobLog: func(*batchv1.Job) []string { return tc.kept }}, j, nil)
+		c := why.Find(said.Causes, "PodsGone")
+		if c == nil || !strings.Contains(c.Message, tc.want) || (len(c.Log) > 0) != strings.HasSuffix(tc.want, "is kept.") {
+			t.Errorf("%s: %+v", name, c)
+		}
 	}
 }

@@ -277,9 +277,9 @@ func podRestarts(v *podView) (all []why.Cause) {
 	for _, r := range pod.Restarts(v.pod) {
 		c := why.Cause{
 			Type: "CrashLoopBackOff",
-			Message: fmt.Sprintf("Container %s waits to be started again: it was restarted %d times. The wait doubles each time, "+
+			Message: fmt.Sprintf("Container %s waits to be started again: it was restarted %s. The wait doubles each time, "+
 				"up to %s, and a run of 10 minutes ends it.",
-				r.Container, r.Restarts, r.Cap),
+				r.Container, strings.TrimSuffix(times(int(r.Restarts)), " in a row"), r.Cap),
 			Until:   why.At(r.At),
 			Details: map[string]string{"container": r.Container, "restarts": fmt.Sprint(r.Restarts), "cap": r.Cap.String()},
 		}
@@ -325,7 +325,7 @@ func (v *podView) restarted(s *corev1.ContainerStatus) why.Cause {
 	inner.Brief = "" // it runs again
 	return why.Cause{
 		Type:    "Restarted",
-		Message: fmt.Sprintf("Container %s runs again after %d restarts.", s.Name, s.RestartCount),
+		Message: fmt.Sprintf("Container %s runs again: it was restarted %s.", s.Name, strings.TrimSuffix(times(int(s.RestartCount)), " in a row")),
 		Since:   why.At(s.State.Running.StartedAt.Time), Causes: []why.Cause{inner},
 		Details: map[string]string{"container": s.Name, "restarts": fmt.Sprint(s.RestartCount)},
 	}

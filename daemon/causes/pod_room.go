@@ -196,8 +196,7 @@ func (v *podView) room(r *node.Room) why.Cause {
 		c.Message = "It will never start here: " + strings.Join(lacks, "; ") + ". Lower its requests."
 		return c
 	}
-	c.Message = fmt.Sprintf("It waits for room: %s. It is at place %d of the %d pods that wait, with priority %d.",
-		strings.Join(lacks, "; "), r.Place, r.Waiting, r.Priority)
+	c.Message = fmt.Sprintf("It waits for room: %s. %s, with priority %d.", strings.Join(lacks, "; "), place(r.Place, r.Waiting), r.Priority)
 	c.Message += fairly(r.Fair)
 	if r.Nominated {
 		c.Message += " Pods of a lower priority are being ended or paused for it."
@@ -382,4 +381,12 @@ func amount(name corev1.ResourceName, n int64) string {
 		return resource.NewQuantity(n, resource.BinarySI).String()
 	}
 	return resource.NewQuantity(n, resource.DecimalSI).String()
+}
+
+// place says where a pod stands among those that wait.
+func place(at, of int) string {
+	if of == 1 {
+		return "No other pod waits"
+	}
+	return fmt.Sprintf("It is at place %d of the %d pods that wait", at, of)
 }

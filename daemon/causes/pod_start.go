@@ -245,6 +245,13 @@ func (v *podView) pullPolicy(container string) corev1.PullPolicy {
 // cannotCreate are the reasons of a container that waits because it could not be created or started.
 var cannotCreate = []string{pod.CreateContainer, pod.CreateContainerConfig, pod.RunContainer, "PostStartHookError"}
 
+var (
+	// ofThisPod is what a kubelet adds to say whose container it means, which who reads of a pod knows.
+	ofThisPod = regexp.MustCompile(` \(pod: "[^"]*", container: [^)]*\)$`)
+	// asRoot is what it says of a container with runAsNonRoot that would run as root, or whose user is not known by number.
+	asRoot = regexp.MustCompile(`image will run as root|cannot verify user is non-root|breaks non-root policy`)
+)
+
 // podStart is a container that cannot be created for another reason than its image.
 func podStart(v *podView) (all []why.Cause) {
 	if v.ended() {
@@ -258,10 +265,14 @@ func podStart(v *podView) (all []why.Cause) {
 		if len(podReferences(v)) > 0 && w.Reason == pod.CreateContainerConfig {
 			continue // what is missing says more
 		}
+		said := ofThisPod.ReplaceAllString(w.Message, "")
 		c := why.Cause{
-			Type: w.Reason, Brief: cmp.Or(why.Clause(w.Message), w.Reason),
-			Message: fmt.Sprintf("Container %s cannot be created: %s", s.Name, why.Sentence(w.Message)),
+			Type: w.Reason, Brief: cmp.Or(why.Clause(said), w.Reason),
+			Message: fmt.Sprintf("Container %s cannot be created: %s", s.Name, why.Sentence(said)),
 			Details: map[string]string{"container": s.Name},
+		}
+		if asRoot.MatchString(said) {
+			c.Message += " Set securityContext.runAsUser to the number of a user, not 0, in the manifest, or have the image name one (USER)."
 		}
 		v.again(&c, s.Name)
 		all = append(all, c)

@@ -59,7 +59,7 @@ func podPreempted(v *podView) []why.Cause {
 				human(s.Resource, s.Allocatable))
 		}
 	}
-	c.Message += fmt.Sprintf(" It is at place %d of the %d pods that wait, with priority %d.%s", r.Place, r.Waiting, r.Priority, fairly(r.Fair))
+	c.Message += fmt.Sprintf(" %s, with priority %d.%s", place(r.Place, r.Waiting), r.Priority, fairly(r.Fair))
 	if r.Kept != nil && r.Kept.Own {
 		c.Message += " It has waited for longer than --starvation-after, so its CPU is given to nobody behind it."
 	}

@@ -7,6 +7,7 @@ package exits
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"regexp"
 	"runtime"
 	"slices"
@@ -59,10 +60,14 @@ func (v *Pod) Cause(container string, end *corev1.ContainerStateTerminated) why.
 		c.Type = "StartError"
 		c.Brief = who + " could not be started: " + why.Clause(end.Message)
 		c.Message = fmt.Sprintf("%s could not be started: %s", who, why.Sentence(end.Message))
-		if strings.Contains(end.Message, "open executable: ") || strings.Contains(end.Message, `exec: ""`) { // of crun, of runc
+		if NotAllowed(end.Message) {
+			file := v.program(container, end.Message)
+			c.Brief = fmt.Sprintf("%s could not be started: %s may not be executed", who, cmp.Or(file, "its program"))
+			c.Message += v.mayNotExecute(container, file)
+		} else if strings.Contains(end.Message, "open executable: ") || strings.Contains(end.Message, `exec: ""`) { // of crun, of runc
 			c.Message += " The name of its program is empty: look at its command, and at the variables that it names, as $(NAME)."
 		} else if NotThere(end.Message) {
-			c.Message += " Its command does not exist in the image, or not in its PATH."
+			c.Message += " Its command does not exist in the image, or not in its PATH." + OneWord(end.Message)
 			if spec := podspec.Find(&v.Spec, container); spec != nil && len(spec.Command) > 0 &&
 				strings.HasPrefix(spec.Command[0], ".") && !strings.Contains(spec.Command[0], "/") {
 				c.Message += " Older versions of crun do not look along the PATH for a name that begins with a dot: name its whole path."
@@ -77,7 +82,7 @@ func (v *Pod) Cause(container string, end *corev1.ContainerStateTerminated) why.
 		c.Type, c.Brief = "Succeeded", ""
 		c.Message = who + " has ended with exit code 0, which is success."
 	default:
-		c.Message = fmt.Sprintf("%s has ended with exit code %d: %s", who, end.ExitCode, v.meaning(end))
+		c.Message = fmt.Sprintf("%s has ended with exit code %d: %s", who, end.ExitCode, v.meaning(end)) + v.meantForAShell(container)
 		if what, said := v.condemned(container, end); what != "" {
 			c.Type = "FailedCheck"
 			c.Brief = what + " of " + who + " failed"
@@ -100,6 +105,92 @@ func (v *Pod) Cause(container string, end *corev1.ContainerStateTerminated) why.
 // NotThere reports whether a container could not be started because its command does not exist.
 func NotThere(message string) bool {
 	return strings.Contains(message, "not found") || strings.Contains(message, "no such file")
+}
+
+var (
+	// notAllowed is what crun and runc say of a program that is there, and which the kernel does not execute for this user.
+	notAllowed = regexp.MustCompile(`(?i)open executable: permission denied|(?:exec: "[^"]*"|executable file .*): permission denied`)
+	// programOf finds the name of a program in what they say of it.
+	programOf = regexp.MustCompile("executable file `([^`]+)`|exec: \"([^\"]+)\"")
+)
+
+// NotAllowed reports whether a container could not be started because its user may not execute the command.
+func NotAllowed(message string) bool { return notAllowed.MatchString(message) }
+
+// OneWord says, of a program that was not found, that its name has blanks, as if a shell were to read it; "" for other names.
+func OneWord(message string) string {
+	found := programOf.FindStringSubmatch(message)
+	if found == nil {
+		return ""
+	}
+	name := cmp.Or(found[1], found[2])
+	words := strings.Fields(name)
+	if len(words) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" It is looked for as one word, with its blanks: a program and its arguments are words of their own, as in [%s], "+
+		"and a shell takes a whole line, as in [sh, -c, '%s'].", strings.Join(words, ", "), name)
+}
+
+// program returns the program of a container that was not started; "" if neither the message nor the spec names it.
+func (v *Pod) program(container, message string) string {
+	if found := programOf.FindStringSubmatch(message); found != nil {
+		return cmp.Or(found[1], found[2])
+	}
+	if spec := podspec.Find(&v.Spec, container); spec != nil && len(spec.Command)+len(spec.Args) > 0 { // crun does not name it
+		return slices.Concat(spec.Command, spec.Args)[0]
+	}
+	return ""
+}
+
+// mayNotExecute says what lets a program be executed that is there.
+func (v *Pod) mayNotExecute(container, file string) string {
+	spec := podspec.Find(&v.Spec, container)
+	if spec == nil || file == "" {
+		return " The file that the image starts may not be executed by the user that the container runs as."
+	}
+	text := fmt.Sprintf(" %s is there, but the user that the container runs as may not execute it: it lacks the permission, or is a directory.", file)
+	if volume := v.writtenFor(spec, file); volume != "" {
+		return text + fmt.Sprintf(" Its volume %s makes files that can be read only, unless it has defaultMode: 0755.", volume)
+	}
+	return text + " Set the permission with chmod +x where the file comes from, or let what interprets it read it: [sh, " + file + "]."
+}
+
+// writtenFor returns the name of the volume of a ConfigMap or a Secret in which a file of a container lies; "" if it lies elsewhere.
+func (v *Pod) writtenFor(c *corev1.Container, file string) string {
+	volume, longest := "", 0
+	for _, m := range c.VolumeMounts {
+		if at := strings.TrimRight(m.MountPath, "/"); len(at) > longest && (file == at || strings.HasPrefix(file, at+"/")) {
+			volume, longest = m.Name, len(at)
+		}
+	}
+	for _, of := range v.Spec.Volumes {
+		if of.Name == volume && (of.ConfigMap != nil || of.Secret != nil || of.Projected != nil || of.DownwardAPI != nil) {
+			return volume
+		}
+	}
+	return ""
+}
+
+// shells read operators; find and xargs have words of their own that look like some.
+var (
+	shells    = []string{"sh", "ash", "bash", "dash", "ksh", "zsh", "fish", "busybox", "find", "xargs", "test", "[", "expr"}
+	operators = []string{"&&", "||", "|", "&", ";", ">", ">>", "<", "2>&1", "2>", "&>"}
+)
+
+// meantForAShell says that a command has words which only a shell reads, and no shell; "" for all others.
+func (v *Pod) meantForAShell(container string) string {
+	spec := podspec.Find(&v.Spec, container)
+	if spec == nil {
+		return ""
+	}
+	line := slices.Concat(spec.Command, spec.Args)
+	i := slices.IndexFunc(line, func(word string) bool { return slices.Contains(operators, word) })
+	if i < 1 || slices.ContainsFunc(line[:i], func(word string) bool { return slices.Contains(shells, path.Base(word)) }) {
+		return ""
+	}
+	return fmt.Sprintf(" No shell reads its command, so %q is an argument like any other: if it is meant for a shell, write "+
+		"command: [sh, -c, '%s'].", line[i], strings.Join(line, " "))
 }
 
 // executing finds the line that an OCI runtime leaves as the last one of a log, as crun and as runc write it, when the kernel has

@@ -136,3 +136,72 @@ func TestProgramWithoutAName(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramThatMayNotBeExecuted: crun does not name the file, and calls it an executable all the same; runc says permission denied.
+func TestProgramThatMayNotBeExecuted(t *testing.T) {
+	crun := "open executable: Permission denied"
+	for name, c := range map[string]struct {
+		message       string
+		command, args []string
+		mount         string
+		want          string
+	}{
+		"a script of a ConfigMap": {
+			message: crun, command: []string{"/s/run.sh"}, mount: "/s",
+			want: "Its volume scripts makes files that can be read only, unless it has defaultMode: 0755",
+		},
+		"the same, with runc": {
+			message: `exec: "/s/run.sh": permission denied`, command: []string{"/s/run.sh"}, mount: "/s/", want: "/s/run.sh is there, but the user",
+		},
+		"one file of it, by subPath": {message: crun, command: []string{"/run.sh"}, mount: "/run.sh", want: "defaultMode: 0755"},
+		"a script of the image":      {message: crun, command: []string{"/run.sh"}, mount: "/s", want: "or let what interprets it read it: [sh, /run.sh]"},
+		"arguments alone":            {message: crun, args: []string{"/run.sh"}, want: "/run.sh is there"},
+		"the entrypoint":             {message: crun, want: "The file that the image starts may not be executed"},
+	} {
+		p := failedPod(128, "StartError")
+		p.Spec.Containers[0].Command, p.Spec.Containers[0].Args = c.command, c.args
+		if c.mount != "" {
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "scripts", MountPath: c.mount}}
+			p.Spec.Volumes = []corev1.Volume{{Name: "scripts", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}}
+		}
+		end := p.Status.ContainerStatuses[0].State.Terminated
+		end.Message = c.message
+		said := (&Pod{Pod: p}).Cause("c", end)
+		if said.Type != "StartError" || !strings.Contains(said.Message, c.want) || strings.Contains(said.Message, "is empty") ||
+			!strings.HasSuffix(said.Brief, " may not be executed") {
+			t.Errorf("%s: %s: %s: %s", name, said.Type, said.Brief, said.Message)
+		}
+	}
+}
+
+// TestCommandMeantForAShell: a line of a shell as one word, or its operators as arguments, are no command of a container.
+func TestCommandMeantForAShell(t *testing.T) {
+	for _, c := range []struct {
+		message       string
+		code          int32
+		command, args []string
+		want          string
+	}{
+		{message: "executable file `echo hi` not found in $PATH: No such file", code: 128, want: "as in [echo, hi], and a shell takes a whole line"},
+		{message: `exec: "ls -l /": executable file not found in $PATH`, code: 128, want: "as in [ls, -l, /]"},
+		{message: "executable file `echo` not found in $PATH: No such file or directory", code: 128},
+		{code: 1, command: []string{"date", "&", "sleep", "1"}, want: `"&" is an argument like any other`},
+		{code: 2, command: []string{"ls"}, args: []string{"/a", "|", "wc"}, want: "command: [sh, -c, 'ls /a | wc']"},
+		{code: 1, command: []string{"sh", "-c", "ls | wc", "|"}},
+		{code: 1, command: []string{"/usr/bin/env", "bash", "x", "&&"}},
+		{code: 1, command: []string{"find", "/", "-exec", "rm", "{}", ";"}},
+		{code: 1, command: []string{"grep", "a|b"}},
+		{code: 0, command: []string{"echo", "a", "|", "b"}},
+	} {
+		p := failedPod(c.code, "Error")
+		end := p.Status.ContainerStatuses[0].State.Terminated
+		if c.message != "" {
+			end.Reason, end.Message = "StartError", c.message
+		}
+		p.Spec.Containers[0].Command, p.Spec.Containers[0].Args = c.command, c.args
+		said := (&Pod{Pod: p}).Cause("c", end).Message
+		if c.want == "" && strings.Contains(said, "shell") || !strings.Contains(said, c.want) {
+			t.Errorf("%q %q %q: %s", c.message, c.command, c.args, said)
+		}
+	}
+}

@@ -112,6 +112,8 @@ func (r *reader) check() error {
 			len(r.Text), MaxText)
 	case strings.ContainsRune(r.Text, 0) || !utf8.ValidString(r.Text):
 		return errors.New("it is not a text in UTF-8, as a batch script is: to run a program, put it into the image or mount it, and name it behind --")
+	case strings.HasPrefix(first, "\ufeff"):
+		return errors.New(`it begins with a byte order mark, as editors on Windows write it, before which no #! is found: sed -i '1s/^\xEF\xBB\xBF//' removes that`)
 	case strings.HasSuffix(first, "\r"):
 		return fmt.Errorf(`its lines end as in DOS, and no interpreter is named %q: convert it, with dos2unix or sed -i 's/\r$//'`, strings.TrimPrefix(first, "#!"))
 	case !strings.HasPrefix(first, "#!") || strings.TrimSpace(first[2:]) == "":

@@ -192,6 +192,7 @@ func TestNoBatchScript(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                      "s: its first line has to say what runs it",
 		"echo hello":            "s: its first line has to say what runs it",
+		"\ufeff#!/bin/sh\n":     "s: it begins with a byte order mark",
 		"#!\n":                  "s: its first line has to say what runs it",
 		"#!sh\n":                "s: its first line has to name an interpreter by its whole path",
 		"#!/bin/sh\r\necho\r\n": "s: its lines end as in DOS",

@@ -332,6 +332,9 @@ func (m *Manifests) instead() string {
 		case kind.Group == "" && kind.Kind == "Pod":
 			return what + "jobctl apply creates it; to have it followed and its exit code, make it the template of a Job"
 		}
+		if meant := KindMeant(kind.Kind, kind.GroupVersion()); meant != "" {
+			return what + "write kind: " + meant
+		}
 		if moved, old := absent.Moved(kind); old {
 			return what + moved
 		}

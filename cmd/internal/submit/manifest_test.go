@@ -152,6 +152,7 @@ func TestCommandLinesThatAreWrong(t *testing.T) {
 		"kind: Job":                      "apiVersion or kind is missing",
 		job + "---\n" + job:              "a second Job",
 		"apiVersion: v1\nkind: Secret\n": "no Job",
+		"apiVersion: batch/v1\nkind: job\nmetadata: {name: x}\n": "but the job x: write kind: Job",
 		"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: x}\n": "but the PyTorchJob x: jobd runs Jobs and does " +
 			"not have the kind PyTorchJob (kubeflow.org): make it an Indexed Job",
 		"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: x}\n":                    "create job NAME --from=cronjob/x",

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
@@ -29,6 +30,14 @@ var (
 	noNamespace = regexp.MustCompile(`namespaces "([^"]+)" not found`)
 	// noMode is what it says of the mode of a file that is too large, for which nobody writes an octal number in decimal digits.
 	noMode = regexp.MustCompile(`Invalid value: ([0-7]{3,4}): must be a number between 0 and 0777 \(octal\)`)
+	// noSchedule and noZone are what it says of a CronJob's time.
+	noSchedule = regexp.MustCompile(`spec\.schedule: Invalid value: "[^"]*": (?:expected exactly 5 fields, found (\d+))?`)
+	noZone     = regexp.MustCompile(`spec\.timeZone: Invalid value: "[^"]*": unknown time zone`)
+	// untyped is what kubectl says of a file without the lines that every object begins with.
+	untyped = regexp.MustCompile(`error validating data: \[?(?:apiVersion|kind) not set`)
+	// device is what the server says of a device without a limit, and bareDevice of one by half of its name.
+	device     = regexp.MustCompile(`Limit must be set for non overcommitable resources`)
+	bareDevice = regexp.MustCompile(`(?i)"gpus?": must be a standard resource`)
 	// noQuantity is what resource.ParseQuantity says.
 	noQuantity = regexp.MustCompile(`quantities must match the regular expression|unable to parse quantity's suffix`)
 )
@@ -36,6 +45,12 @@ var (
 // Mistyped returns a line that helps whoever wrote a manifest with a value of the wrong type, given what the server says of
 // it; "" for all other errors. sent are the bodies of requests, of which it takes the field where the message does not name it.
 func Mistyped(message string, sent ...[]byte) string {
+	if help := misspelt(message, sent...); help != "" {
+		return help
+	}
+	if help := inOtherWords(message); help != "" {
+		return help
+	}
 	if noQuantity.MatchString(message) {
 		const form = "is a number and a unit without a space, such as 500m, 2, 64M, 64Mi, 2G or 2Gi: for 64MB write 64M, for 8K 8k or 8Ki."
 		for _, body := range sent {
@@ -68,6 +83,39 @@ func Mistyped(message string, sent ...[]byte) string {
 		}
 	}
 	return "A field has a value of another type than it takes: put quotes around bare numbers and around true, false, yes, no, on and off where text is meant."
+}
+
+// inOtherWords returns what a value is to be, where the message says only what it is not; "" for all other messages.
+func inOtherWords(message string) string {
+	if m := noSchedule.FindStringSubmatch(message); m != nil && !strings.Contains(message, "use timeZone field") {
+		help := "A schedule has five fields: minute (0-59), hour (0-23), day of the month (1-31), month (1-12, JAN-DEC) and day of the week " +
+			"(0-6, SUN-SAT), as in \"30 2 * * MON-FRI\"; or it is @hourly, @daily, @weekly, @monthly or @yearly."
+		if m[1] == "6" || m[1] == "7" {
+			help += " There is no field for seconds, nor for years."
+		}
+		return help
+	}
+	if m := unregistered.FindStringSubmatch(message); m != nil {
+		if of, err := schema.ParseGroupVersion(m[2]); err == nil {
+			if kind := KindMeant(m[1], of); kind != "" {
+				return "Write kind: " + kind
+			}
+		}
+	}
+	for _, hint := range []struct {
+		said *regexp.Regexp
+		help string
+	}{
+		{noZone, `A time zone is one of "timedatectl list-timezones", such as Europe/Berlin or Etc/UTC; names such as CEST are none.`},
+		{untyped, "Every object of a file begins with the two lines apiVersion and kind: those of a Job are \"apiVersion: batch/v1\" and \"kind: Job\"."},
+		{device, "How many devices, or huge pages, a container has is said by limits; requests may be left out."},
+		{bareDevice, "GPUs are nvidia.com/gpu, or as \"jobctl describe nodes\" lists them under Allocatable."},
+	} {
+		if hint.said.MatchString(message) {
+			return hint.help
+		}
+	}
+	return ""
 }
 
 // NamespaceMissing returns a line for whoever creates something in a namespace that does not exist; "" for all other errors.
@@ -142,6 +190,10 @@ func jsonType(goType string) string {
 		return "boolean"
 	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "uint"), strings.HasPrefix(goType, "float"):
 		return "number"
+	case goType == "[]v1.EnvVar":
+		return "variables"
+	case strings.HasPrefix(goType, "[]v1."):
+		return "objects"
 	case strings.HasPrefix(goType, "[]"):
 		return "list"
 	}
@@ -164,6 +216,10 @@ func wants(field, want, got string) string {
 		return fmt.Sprintf("%s takes a whole number, without quotes and without a unit.", field)
 	case "boolean":
 		return fmt.Sprintf("%s takes true or false, without quotes.", field)
+	case "variables":
+		return fmt.Sprintf(`%s takes a list of names and values: lines such as "- {name: A, value: b}".`, field)
+	case "objects":
+		return fmt.Sprintf(`%s takes a list of fields: each of its elements begins with "- ", as in "- name: a".`, field)
 	case "list":
 		return fmt.Sprintf(`%s takes a list: ["a", "b"], or lines that begin with "- ".`, field)
 	}

@@ -22,7 +22,8 @@ func TestMistyped(t *testing.T) {
 		"a number as an annotation":           {`{"metadata":{"annotations":{"a":1}}}`, quotes},
 		"a number as a node's label":          {pod(`"nodeSelector":{"a":1}`), quotes},
 		"text as a command":                   {container(`"command":"sleep 5"`), "containers.command takes a list"},
-		"a map for a list":                    {pod(`"containers":{"name":"c"}`), "containers takes a list"},
+		"a map for a list":                    {pod(`"containers":{"name":"c"}`), `containers takes a list of fields: each of its elements begins with "- "`},
+		"a map as the environment":            {container(`"env":{"A":"b"}`), `env takes a list of names and values: lines such as "- {name: A, value: b}"`},
 		"a list for text":                     {container(`"image":["a"]`), "takes text, not a list"},
 		"a number in quotes":                  {`{"spec":{"backoffLimit":"3"}}`, "spec.backoffLimit takes a whole number"},
 		"a duration":                          {`{"spec":{"activeDeadlineSeconds":"10m"}}`, "without a unit"},
@@ -123,5 +124,69 @@ func TestTheFieldOfAWrongValue(t *testing.T) {
 	if help := NamespaceMissing(`failed to create job: namespaces "team" not found`); !strings.HasSuffix(help,
 		"jobctl create namespace team") || NamespaceMissing(`pods "team" not found`) != "" {
 		t.Errorf("of a namespace it says %q", help)
+	}
+}
+
+// TestMisspelt: a field that is not there is most often one beside it, or one that belongs elsewhere.
+func TestMisspelt(t *testing.T) {
+	for path, want := range map[string]string{
+		"spec.backofLimit":                            "spec.backofLimit: is backoffLimit meant?",
+		"spec.templates":                              "spec.templates: is template meant?",
+		"spec.template.spec.restartpolicy":            "is restartPolicy meant?",
+		"spec.template.spec.container":                "is containers meant?",
+		"spec.template.spec.containers[0].comand":     "is command meant?",
+		"spec.template.spec.containers[1].env[0].val": "is value meant?",
+		"spec.template.spec.backoffLimit":             "spec.template.spec.backoffLimit: in a Job it is spec.backoffLimit.",
+		"spec.containers":                             "in a Job it is spec.template.spec.containers.",
+		"spec.restartPolicy":                          "in a Job it is spec.template.spec.restartPolicy.",
+		"spec.template.spec.image":                    "in a Job it is spec.template.spec.containers.image.",
+		"spec.template.spec.containers[0].volumes":    "in a Job it is spec.template.spec.volumes.",
+		"spec.template.spec.containers[0].limits":     "in a Job it is spec.template.spec.containers.resources.limits.",
+		"spec.template.spec.ttlSecondsAfterFinished":  "in a Job it is spec.ttlSecondsAfterFinished.",
+		"spec.nothingLikeThis":                        "",
+		"nothing.at.all":                              "",
+	} {
+		said := `Job in version "v1" cannot be handled as a Job: strict decoding error: unknown field "` + path + `"`
+		if help := Mistyped(said); !strings.HasSuffix(help, want) || want == "" && help != "" {
+			t.Errorf("%s: %q", path, help)
+		}
+	}
+	applied := `failed to create typed patch object (default/a; batch/v1, Kind=Job): ` +
+		`.spec.template.spec.containers[name="a.b"].comand: field not declared in schema`
+	if help := Mistyped(applied); help != "spec.template.spec.containers.comand: is command meant?" {
+		t.Errorf("%q", help)
+	}
+	cron := `CronJob in version "v1" cannot be handled as a CronJob: strict decoding error: ` +
+		`unknown field "spec.template", unknown field "spec.timezone"`
+	if help, want := Mistyped(cron), "spec.template: in a CronJob it is spec.jobTemplate.spec.template.\nspec.timezone: is timeZone meant?"; help != want {
+		t.Errorf("%q", help)
+	}
+	said := `strict decoding error: unknown field "spec.nodeselector"`
+	if help := Mistyped(said, []byte(`{"kind":"Pod"}`)); !strings.HasSuffix(help, "is nodeSelector meant?") {
+		t.Errorf("%q", help)
+	}
+	if help := Mistyped(`strict decoding error: unknown field "spec.x"`, []byte(`{"kind":"Widget"}`), []byte("no object")); help != "" {
+		t.Errorf("%q", help)
+	}
+}
+
+// TestInOtherWords: what something is to be, where the server says what it is not.
+func TestInOtherWords(t *testing.T) {
+	for said, want := range map[string]string{
+		`spec.schedule: Invalid value: "0 0 12 * * *": expected exactly 5 fields, found 6: [0 0 12 * * *]`:                    "There is no field for seconds",
+		`spec.schedule: Invalid value: "0 0 * * 7": end of range (7) above maximum (6): 7`:                                    "(0-6, SUN-SAT)",
+		`spec.schedule: Invalid value: "@dayly": unrecognized descriptor: @dayly`:                                             "@daily",
+		`spec.schedule: Invalid value: "TZ=UTC 0 0 * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead`:  "",
+		`spec.timeZone: Invalid value: "CEST": unknown time zone CEST`:                                                        "Europe/Berlin",
+		`job in version "v1" cannot be handled as a Job: no kind "job" is registered for version "batch/v1" in scheme "x.go"`: "Write kind: Job",
+		`no kind "Widgets" is registered for version "batch/v1" in scheme "x.go"`:                                             "",
+		`error: error validating "a.yaml": error validating data: apiVersion not set; if you choose`:                          "apiVersion: batch/v1",
+		`error: error validating "a.yaml": error validating data: [apiVersion not set, kind not set]; if you choose`:          "kind: Job",
+		`limits: Required value: Limit must be set for non overcommitable resources`:                                          "requests may be left out",
+		`limits[gpu]: Invalid value: "gpu": must be a standard resource type or fully qualified`:                              "nvidia.com/gpu",
+	} {
+		if help := Mistyped(said); !strings.Contains(help, want) || want == "" && help != "" {
+			t.Errorf("%s\n%q", said, help)
+		}
 	}
 }

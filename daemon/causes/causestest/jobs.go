@@ -48,8 +48,12 @@ func jobs() map[string]Case {
 			Job: plain, World: refused(2, quota), Reason: "pods refused: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1", Start: CannotAlone,
 		},
 		"refused by a rule": {Job: plain, World: refused(2, `pods "j-x" is forbidden: no`), Reason: "pods refused: no", Start: Cannot},
-		"no account":        {Job: plain, World: refused(2, account), Reason: "ServiceAccount robot does not exist", Start: Cannot},
-		"refused once":      {Job: plain, World: refused(1, account), Reason: "ServiceAccount robot does not exist", Start: Waits},
+		"no account": {
+			Job: plain, World: refused(2, account), Reason: "ServiceAccount robot does not exist", Help: "create serviceaccount robot -n n", Start: Cannot,
+		},
+		"refused once": {
+			Job: plain, World: refused(1, account), Reason: "ServiceAccount robot does not exist", Help: "create serviceaccount robot -n n", Start: Waits,
+		},
 		"back-off": {
 			Job: plain, World: standing(waits), Reason: "back-off of 1m0s before the next pod", Help: "annotate jobs/j", Start: Waits,
 		},

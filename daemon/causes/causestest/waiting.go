@@ -224,6 +224,10 @@ func waiting() map[string]ofPod {
 			waitingPod(pod.ErrImageNeverPull, "x"), causes.World{}, "image busybx:1.36 is not here, and imagePullPolicy is Never", "image import",
 		},
 		pod.InvalidImageName: {waitingPod(pod.InvalidImageName, "x"), causes.World{}, `"busybx:1.36" is not the name of an image`, ""},
+		"runs as root": {
+			waitingPod(pod.CreateContainerConfig, `container has runAsNonRoot and image will run as root (pod: "j-x_n(12-34)", container: c)`), causes.World{},
+			"container has runAsNonRoot and image will run as root", "securityContext.runAsUser",
+		},
 		pod.CreateContainerConfig: {
 			waitingPod(pod.CreateContainerConfig, "couldn't find key k in Secret n/db"), causes.World{},
 			"couldn't find key k in Secret n/db", "",
@@ -311,7 +315,7 @@ func waiting() map[string]ofPod {
 var starts = map[string]Start{
 	"no Secret": Cannot, "no ConfigMap": Cannot, "no claim": Cannot,
 	"FailedMount again": Cannot, "FailedCreatePodSandBox again": Cannot, "CreateContainerError again": Cannot,
-	"ImagePullBackOff": Cannot, pod.ErrImageNeverPull: Cannot, pod.InvalidImageName: Cannot, pod.CreateContainerConfig: Cannot,
+	"ImagePullBackOff": Cannot, pod.ErrImageNeverPull: Cannot, pod.InvalidImageName: Cannot, pod.CreateContainerConfig: Cannot, "runs as root": Cannot,
 
 	"too large": CannotIfItLasts, "no device": CannotIfItLasts, "no shared device": CannotIfItLasts,
 	"other node": CannotIfItLasts, "local volume": CannotIfItLasts,
