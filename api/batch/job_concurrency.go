@@ -27,11 +27,15 @@ func Unplaced(j *batchv1.Job) bool {
 		j.DeletionTimestamp == nil && managedHere(j)
 }
 
-// HeldBack reports whether jobd holds a Job back before it starts: other Jobs are to end first (AfterAnnotation), the group that it
-// names has no place for it, or it is paused.
+// HeldBack reports whether jobd holds a Job back before it starts, for whatever reason: other Jobs are to end first (AfterAnnotation), the
+// group that it or its namespace names has no place for it, it is outside of its window, or it is paused. Nothing else keeps one from
+// beginning in the pass in which it comes.
 func HeldBack(j *batchv1.Job) bool {
-	_, grouped := core.ConcurrencyOf(j.Annotations)
-	return AwaitsJobs(j) || grouped && Unplaced(j) || State(j) == StatePaused && !Placed(j) && managedHere(j)
+	if Awaits(j) {
+		return true
+	}
+	return !Placed(j) && End(&j.Status) == nil && Ending(&j.Status) == nil && !ptr.Deref(j.Spec.Suspend, false) && j.DeletionTimestamp == nil &&
+		managedHere(j)
 }
 
 // managedHere reports whether no other controller manages a Job (JobSpec.ManagedBy).

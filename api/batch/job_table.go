@@ -49,6 +49,8 @@ func jobState(job *batchv1.Job, now time.Time) string {
 		return "Failed"
 	case job.DeletionTimestamp != nil:
 		return "Terminating"
+	case Paused(job.Annotations) && State(job) == StatePaused:
+		return StatePaused
 	case Awaits(job):
 		return heldShown(job, now)
 	case groupShown(job) != "":

@@ -22,12 +22,6 @@ func jobAfter(v *jobView) (all []why.Cause) {
 			all = append(all, *c)
 		}
 	}
-	if batch.Paused(v.job.Annotations) {
-		all = append(all, why.Cause{
-			Type: batch.StatePaused, Brief: "paused, too", Help: []string{v.goOn()},
-			Message: fmt.Sprintf("It is paused, too (%s): when these have ended, it begins once somebody continues it.", batch.PausedAnnotation),
-		})
-	}
 	return all
 }
 
