@@ -43,10 +43,13 @@ func managedHere(j *batchv1.Job) bool {
 	return ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
 }
 
+// GroupShown is what a table says of a Job that waits for a place in a group.
+func GroupShown(name string) string { return "Group:" + name }
+
 // groupShown is what a table says of a Job that waits for a place in the group that it names; empty if it does not.
 func groupShown(j *batchv1.Job) string {
 	if c, ok := core.ConcurrencyOf(j.Annotations); ok && Unplaced(j) {
-		return "Group:" + c.Group
+		return GroupShown(c.Group)
 	}
 	return ""
 }

@@ -55,7 +55,7 @@ func TestJobTable(t *testing.T) {
 				t.Fatal(err)
 			}
 			cells := jobTable().Cells(job, now)
-			if got := fmt.Sprint(cells[1], " ", cells[2], " ", cells[3]); got != tc.want {
+			if got := fmt.Sprint(cells[StatusColumn], " ", cells[2], " ", cells[3]); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})

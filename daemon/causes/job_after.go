@@ -22,6 +22,9 @@ func jobAfter(v *jobView) (all []why.Cause) {
 			all = append(all, *c)
 		}
 	}
+	if len(all) > 0 && !batch.Paused(v.job.Annotations) {
+		v.expected(&all[0])
+	}
 	return all
 }
 
