@@ -100,6 +100,8 @@ func (f *Forecast) Brief(now time.Time) string {
 		return "start " + f.Starts.Brief(now)
 	case f.Ends != nil:
 		return "end " + f.Ends.Brief(now)
+	case f.Unknown != "":
+		return "start unknown: " + f.Unknown
 	}
 	return ""
 }

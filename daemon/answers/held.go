@@ -27,6 +27,9 @@ import (
 // heldSteps is how many Jobs are looked up, for those that wait for them, before what is on the machine is looked up anew.
 const heldSteps = 1000
 
+// pastSteps is what it costs to search the history for a Job that is gone.
+const pastSteps = heldSteps / 50
+
 // tooMany is why nothing is known of Jobs that would cost more.
 const tooMany = "too many Jobs wait for one another to look at all of them"
 
@@ -181,6 +184,9 @@ func (a *ahead) needs(s *store.Snapshot, j *batchv1.Job) (moment, error) {
 		o, err := hold.Lookup(s, j.Namespace, n.Name)
 		if err != nil {
 			return moment{}, err
+		}
+		if !o.Exists {
+			a.steps += pastSteps
 		}
 		switch hold.Judge(n, o, j.CreationTimestamp.Time) {
 		case hold.Met:
