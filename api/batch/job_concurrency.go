@@ -27,11 +27,15 @@ func Unplaced(j *batchv1.Job) bool {
 		j.DeletionTimestamp == nil && managedHere(j)
 }
 
-// HeldBack reports whether jobd holds a Job back before it starts: other Jobs are to end first (AfterAnnotation), the group that it
-// names has no place for it, or it is paused.
+// HeldBack reports whether jobd holds a Job back before it starts, for whatever reason: other Jobs are to end first (AfterAnnotation), the
+// group that it or its namespace names has no place for it, it is outside of its window, or it is paused. Nothing else keeps one from
+// beginning in the pass in which it comes.
 func HeldBack(j *batchv1.Job) bool {
-	_, grouped := core.ConcurrencyOf(j.Annotations)
-	return AwaitsJobs(j) || grouped && Unplaced(j) || State(j) == StatePaused && !Placed(j) && managedHere(j)
+	if Awaits(j) {
+		return true
+	}
+	return !Placed(j) && End(&j.Status) == nil && Ending(&j.Status) == nil && !ptr.Deref(j.Spec.Suspend, false) && j.DeletionTimestamp == nil &&
+		managedHere(j)
 }
 
 // managedHere reports whether no other controller manages a Job (JobSpec.ManagedBy).
@@ -39,10 +43,13 @@ func managedHere(j *batchv1.Job) bool {
 	return ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
 }
 
+// GroupShown is what a table says of a Job that waits for a place in a group.
+func GroupShown(name string) string { return "Group:" + name }
+
 // groupShown is what a table says of a Job that waits for a place in the group that it names; empty if it does not.
 func groupShown(j *batchv1.Job) string {
 	if c, ok := core.ConcurrencyOf(j.Annotations); ok && Unplaced(j) {
-		return "Group:" + c.Group
+		return GroupShown(c.Group)
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ const (
 	StateWaiting     = "Waiting"    // none of its pods is ready: they wait, are being started, or there are none, since it awaits other Jobs or a time
 	StateRunning     = "Running"    // at least one pod is ready
 	StateSuspended   = "Suspended"  // spec.suspend
-	StatePaused      = "Paused"     // PausedAnnotation, or the end of its window: its pods are frozen, or about to be
+	StatePaused      = "Paused"     // PausedAnnotation, or the end of its window: its pods are frozen, or about to be, or it does not begin
 	StatePreempted   = "Preempted"  // all of its pods are paused for others of a higher priority
 	StateCompleting  = "Completing" // it is decided that it has succeeded, and its last pods are ending
 	StateFailing     = "Failing"    // it is decided that it has failed, and its last pods are ending
@@ -36,12 +36,12 @@ func State(j *batchv1.Job) string {
 		}
 		return StateCompleting
 	}
-	switch {
-	case Awaits(j):
-	case ptr.Deref(j.Spec.Suspend, false):
+	switch awaits := Awaits(j); {
+	case ptr.Deref(j.Spec.Suspend, false) && !awaits:
 		return StateSuspended
-	case Paused(j.Annotations), PausedByWindow(j):
+	case Paused(j.Annotations), PausedByWindow(j) && !awaits:
 		return StatePaused
+	case awaits:
 	case PausedBy(&j.Status) == Preempted:
 		return StatePreempted
 	case ptr.Deref(j.Status.Ready, 0) > 0:

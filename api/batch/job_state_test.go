@@ -14,6 +14,13 @@ func TestState(t *testing.T) {
 		"a pod runs":                 {`{status: {active: 2, ready: 1}}`, StateRunning},
 		"it is paused":               {`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z"}}, status: {active: 1, ready: 1}}`, StatePaused},
 		"it is suspended and paused": {`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z"}}, spec: {suspend: true}}`, StateSuspended},
+		"it is paused while it waits for another": {
+			`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z", jobd.dev/after: a}}, spec: {suspend: true}}`, StatePaused,
+		},
+		"it is paused while it waits for its time": {
+			`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z", jobd.dev/start-at: "2036-01-01T00:00:00Z"}}, spec: {suspend: true}}`,
+			StatePaused,
+		},
 		"all its pods are preempted": {
 			`{status: {active: 1, ready: 1, conditions: [{type: jobd.dev/Paused, status: 'True', reason: Preempted}]}}`, StatePreempted,
 		},

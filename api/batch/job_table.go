@@ -14,6 +14,9 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
+// StatusColumn is where STATUS is in the table of Jobs.
+const StatusColumn = 1
+
 // jobTable is what kubectl prints of Jobs. The server adds the place in the queue (api/server/queue_column.go).
 func jobTable() kind.Columns[*batchv1.Job] {
 	job, status := batchv1.Job{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
@@ -49,6 +52,8 @@ func jobState(job *batchv1.Job, now time.Time) string {
 		return "Failed"
 	case job.DeletionTimestamp != nil:
 		return "Terminating"
+	case Paused(job.Annotations) && State(job) == StatePaused:
+		return StatePaused
 	case Awaits(job):
 		return heldShown(job, now)
 	case groupShown(job) != "":

@@ -29,6 +29,21 @@ func TestJobTable(t *testing.T) {
 		{"about to fail", `{spec: {completions: 1}, status: {conditions: [{type: FailureTarget, status: 'True'}]}}`, "FailureTarget 0/1 "},
 		{"about to complete", `{spec: {completions: 1}, status: {conditions: [{type: SuccessCriteriaMet, status: 'True'}]}}`, "SuccessCriteriaMet 0/1 "},
 		{"suspended", `{spec: {completions: 1}, status: {conditions: [{type: Suspended, status: 'True'}]}}`, "Suspended 0/1 "},
+		{"paused", `{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z"}}, spec: {completions: 1}, status: {active: 1, ready: 1}}`, "Paused 0/1 "},
+		{
+			"paused before it has begun",
+			`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z", jobd.dev/concurrency-group: db}}, spec: {completions: 1}}`, "Paused 0/1 ",
+		},
+		{
+			"paused while it waits for another",
+			`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z", jobd.dev/after: a}}, spec: {completions: 1, suspend: true}}`, "Paused 0/1 ",
+		},
+		{
+			"suspended by somebody, and paused",
+			`{metadata: {annotations: {jobd.dev/paused-at: "2026-01-01T00:00:00Z"}}, spec: {completions: 1, suspend: true},
+				status: {conditions: [{type: Suspended, status: 'True'}]}}`, "Suspended 0/1 ",
+		},
+		{"it waits for a place in its group", `{metadata: {annotations: {jobd.dev/concurrency-group: db}}, spec: {completions: 1}}`, "Group:db 0/1 "},
 		{"resumed", `{spec: {completions: 1}, status: {conditions: [{type: Suspended, status: 'False'}]}}`, "Running 0/1 "},
 		{"being deleted", `{metadata: {deletionTimestamp: '2026-11-20T13:39:00Z'}, spec: {completions: 1}}`, "Terminating 0/1 "},
 		{"a work queue", `{spec: {parallelism: 3}, status: {succeeded: 2}}`, "Running 2/1 of 3 "},
@@ -40,7 +55,7 @@ func TestJobTable(t *testing.T) {
 				t.Fatal(err)
 			}
 			cells := jobTable().Cells(job, now)
-			if got := fmt.Sprint(cells[1], " ", cells[2], " ", cells[3]); got != tc.want {
+			if got := fmt.Sprint(cells[StatusColumn], " ", cells[2], " ", cells[3]); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})

@@ -13,6 +13,8 @@ import (
 type Forecast struct {
 	Starts *Expected `json:"starts,omitempty"`
 	Ends   *Expected `json:"ends,omitempty"`
+	// Unknown is why nobody knows when a Job starts that waits for others, or for a place in its group: a part of a sentence.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // What an expectation is based on, the surest first.
@@ -104,6 +106,8 @@ func (f *Forecast) Brief(now time.Time) string {
 		return "start " + f.Starts.Brief(now)
 	case f.Ends != nil:
 		return "end " + f.Ends.Brief(now)
+	case f.Unknown != "":
+		return "start unknown: " + f.Unknown
 	}
 	return ""
 }

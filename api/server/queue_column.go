@@ -24,7 +24,7 @@ const (
 )
 
 // queueColumn adds to the table of Jobs the place in the queue of those that wait, and what is expected of those that have not ended,
-// behind the columns of a cluster and only with -o wide.
+// behind the columns of a cluster and only with -o wide; and to the column STATUS what only the control loop knows.
 type queueColumn struct {
 	rest.TableConvertor
 	queue     Queue
@@ -50,12 +50,20 @@ func (q queueColumn) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 	}
 	var waiting bool
 	var active []*batchv1.Job
+	var unplaced []types.UID
 	for i := range t.Rows {
-		if j, ok := t.Rows[i].Object.Object.(*batchv1.Job); ok && (j.Status.Active > 0 || awaitsTime(j)) && batch.End(&j.Status) == nil {
+		j, ok := t.Rows[i].Object.Object.(*batchv1.Job)
+		if !ok {
+			continue
+		}
+		if (j.Status.Active > 0 || batch.HeldBack(j)) && batch.End(&j.Status) == nil {
 			waiting = waiting || waits(j)
 			if len(active) < forecastJobs {
 				active = append(active, j)
 			}
+		}
+		if batch.Unplaced(j) {
+			unplaced = append(unplaced, j.UID)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, placesTimeout)
@@ -63,6 +71,10 @@ func (q queueColumn) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 	var places map[types.UID]int
 	if waiting {
 		places, _ = q.queue.Places(ctx) // the rest of the table does not depend on it
+	}
+	var groups map[types.UID]string // a namespace may name one
+	if len(unplaced) > 0 {
+		groups, _ = q.queue.Groups(ctx, unplaced)
 	}
 	var expected map[types.UID]*forecast.Forecast
 	if q.forecasts != nil && len(active) > 0 {
@@ -75,16 +87,13 @@ func (q queueColumn) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 				place = fmt.Sprint(at)
 			}
 			when = expected[j.UID].Cell(time.Now())
+			if group := groups[j.UID]; group != "" && len(t.Rows[i].Cells) > batch.StatusColumn {
+				t.Rows[i].Cells[batch.StatusColumn] = batch.GroupShown(group)
+			}
 		}
 		t.Rows[i].Cells = append(t.Rows[i].Cells, when, place)
 	}
 	return t, nil
-}
-
-// awaitsTime reports whether a Job of which nothing is there yet starts at a time that is known.
-func awaitsTime(j *batchv1.Job) bool {
-	closed, _ := batch.WindowClosed(&j.Status)
-	return closed != nil || batch.AwaitsTime(j)
 }
 
 // waits reports whether a pod of a Job may wait for room.

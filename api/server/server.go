@@ -183,6 +183,8 @@ type Explainer interface {
 type Queue interface {
 	// Places returns the place in the queue, from 1, of the first waiting pod of each Job, by the Job's UID.
 	Places(ctx context.Context) (map[types.UID]int, error)
+	// Groups returns the concurrency groups in which Jobs wait for a place, by the UIDs of those that do.
+	Groups(ctx context.Context, jobs []types.UID) (map[types.UID]string, error)
 }
 
 // Forecasts say when Jobs are expected to start and to end.

@@ -26,9 +26,9 @@ func newPauseCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cob
 
 It sets the annotation ` + batch.PausedAnnotation + ` of the Job to the current time, so it takes the right to update the Job. A Job that is paused can be suspended and deleted: its containers go on then, to end. They stay frozen when jobd is restarted.
 
-A Job that has not begun does not begin before it is continued, whether it waits for other Jobs (` + batch.AfterAnnotation + `), for a place in its concurrency group or for room.
+A Job that has not begun does not begin before it is continued, whether it waits for its time (` + batch.StartAtAnnotation + `) or its window, for other Jobs (` + batch.AfterAnnotation + `), for a place in its concurrency group or for room.
 
-With --all or --selector, Jobs that have finished, are about to end or are suspended are left alone.`,
+With --all or --selector, Jobs that have finished, are about to end or were suspended by somebody are left alone.`,
 		Example: `  # Freeze a Job, and let it go on
   jobctl pause jobs/train
   jobctl continue jobs/train
@@ -79,8 +79,8 @@ func setPaused(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 	})
 }
 
-// unpausable returns why a Job can be neither paused nor continued; nil if it can. One that waits for others to end is suspended, but
-// can be paused: it then does not begin when they have.
+// unpausable returns why a Job can be neither paused nor continued; nil if it can. One that waits for others to end, or for its time, is
+// suspended, but can be paused: it then does not begin when these have, or that has come.
 func unpausable(j *batchv1.Job, pause bool) error {
 	name := "job.batch/" + j.Name
 	end, ending := batch.End(&j.Status), batch.Ending(&j.Status)
@@ -91,7 +91,7 @@ func unpausable(j *batchv1.Job, pause bool) error {
 		return fmt.Errorf("%s is about to end (%s: %s), and waits for its last pods", name, ending.Type, ending.Reason)
 	case pause && j.DeletionTimestamp != nil:
 		return fmt.Errorf("%s is being deleted", name)
-	case pause && ptr.Deref(j.Spec.Suspend, false) && !batch.AwaitsJobs(j):
+	case pause && ptr.Deref(j.Spec.Suspend, false) && !batch.Awaits(j):
 		return fmt.Errorf("%s is suspended (spec.suspend), so it has no pods that could be frozen", name)
 	}
 	return nil

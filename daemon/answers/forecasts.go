@@ -44,8 +44,9 @@ type Forecasts struct {
 	durations map[string]*history.Durations
 	read      time.Time
 	starts    map[types.UID]wire.Expected // by Job
-	windows   map[types.UID]*core.Window  // the same, of those that have one
-	running   map[types.UID]begun         // the pod of a Job that runs which has started first
+	ahead     *ahead
+	windows   map[types.UID]*core.Window // the same, of those that have one
+	running   map[types.UID]begun        // the pod of a Job that runs which has started first
 	looked    time.Time
 	sweep     *time.Timer
 }
@@ -76,7 +77,7 @@ func (f *Forecasts) Forecasts(ctx context.Context, jobs []*batchv1.Job) (map[typ
 			if err != nil {
 				return err
 			}
-			if of.Starts != nil || of.Ends != nil {
+			if of.Starts != nil || of.Ends != nil || of.Unknown != "" {
 				out[j.UID] = of
 			}
 		}
@@ -97,16 +98,27 @@ func (f *Forecasts) forecast(ctx context.Context, j *batchv1.Job) (*wire.Forecas
 // of says what is expected of a Job.
 func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.Forecast, error) {
 	out := &wire.Forecast{}
+	paused := batch.PausedBy(&j.Status)
+	if batch.Paused(j.Annotations) && !batch.Placed(j) { // until it goes on nobody knows when it begins
+		return out, nil
+	}
 	if at, ok := batch.StartAt(j.Annotations); ok && batch.AwaitsTime(j) && !batch.AwaitsJobs(j) && at.After(now) {
 		out.Starts = &wire.Expected{At: metav1.NewTime(at), Basis: wire.StartTime}
 		return out, nil
+	}
+	if held, err := f.ahead.isHeld(s, j); held || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		m, err := f.ahead.start(s, j)
+		out.Starts, out.Unknown = m.at, m.why
+		return out, err
 	}
 	if objects.Finished(j) || ptr.Deref(j.Spec.Suspend, false) {
 		return out, nil
 	}
 	first, runs := f.running[j.UID]
-	paused := batch.PausedBy(&j.Status)
-	if _, opens := batch.WindowClosed(&j.Status); !opens.IsZero() && (paused == batch.PausedByUser || !runs) {
+	if _, opens := batch.WindowClosed(&j.Status); !opens.IsZero() && !batch.Paused(j.Annotations) && (paused == batch.PausedByUser || !runs) {
 		out.Starts = &wire.Expected{At: metav1.NewTime(opens), Basis: wire.Window}
 		return out, nil
 	}
@@ -125,14 +137,9 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 	if !runs {
 		return out, nil
 	}
-	earlier := f.durations[runName(j)]
-	if earlier == nil || len(earlier.Jobs) == 0 { // it may be further back
-		cronJob, _ := batch.CronJobOf(j)
-		d, err := history.DurationsOf(s, j.Namespace, j.Name, cronJob)
-		if err != nil {
-			return nil, err
-		}
-		f.durations[runName(j)], earlier = d, d
+	earlier, err := f.durationsOf(s, j)
+	if err != nil {
+		return nil, err
 	}
 	p := forecast.Progress{
 		Started: first.at, Paused: first.pausedFor, Stands: batch.Paused(j.Annotations) || paused == batch.PausedByUser,
@@ -177,7 +184,15 @@ func (f *Forecasts) look(ctx context.Context, now time.Time) error {
 		return err
 	}
 	f.starts, f.windows, f.running = map[types.UID]wire.Expected{}, map[types.UID]*core.Window{}, map[types.UID]begun{}
-	for uid, at := range forecast.Starts(o.Outlook, func(pod types.UID) forecast.Runs { return runs[o.Jobs[pod].UID] }, now) {
+	plan := forecast.NewPlan(o.Outlook, func(pod types.UID) forecast.Runs { return runs[o.Jobs[pod].UID] }, now)
+	f.ahead = &ahead{
+		Forecasts: f, now: now, plan: plan, groups: o.Groups, queued: map[types.UID]bool{},
+		starts: map[types.UID]moment{}, ends: map[string]moment{}, places: map[[2]string]*places{},
+	}
+	for i := range o.Waiting {
+		f.ahead.queued[o.Jobs[o.Waiting[i].UID].UID] = true
+	}
+	for uid, at := range plan.Starts {
 		of := o.Jobs[uid]
 		if known, ok := f.starts[of.UID]; of.UID != "" && (!ok || at.At.Before(&known.At)) {
 			f.starts[of.UID] = at
@@ -208,7 +223,7 @@ func (f *Forecasts) forget() {
 		f.sweep = time.AfterFunc(2*durationsAge, f.forget)
 		return
 	}
-	f.durations, f.starts, f.windows, f.running, f.sweep = nil, nil, nil, nil, nil
+	f.durations, f.starts, f.windows, f.running, f.ahead, f.sweep = nil, nil, nil, nil, nil, nil
 }
 
 // jobOwner is the part of a Job that says of which CronJob it is.

@@ -203,8 +203,8 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 		c.Message += v.further()
 	case v.held() >= v.times.MaxHeld:
 		c.Type = "TooManyWaitingJobs"
-		c.Message = fmt.Sprintf("%s, since %d of its Jobs wait for other Jobs, for a place in their concurrency group or to be continued: no more "+
-			"are started before one of these begins or is gone.", missed, v.held())
+		c.Message = fmt.Sprintf("%s, since %d of its Jobs wait for other Jobs, for their window, for a place in their concurrency group or to be "+
+			"continued: no more are started before one of these begins or is gone.", missed, v.held())
 		c.Help = []string{"jobctl get jobs" + inNamespace(v.cronJob.Namespace)}
 	case v.times.Expired:
 		c.Type = "StartingDeadlineExceeded"

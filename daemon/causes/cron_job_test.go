@@ -53,7 +53,7 @@ func TestWhyACronJobIsInItsState(t *testing.T) {
 			cj.Status.Active = []corev1.ObjectReference{{Name: "c-1"}}
 		}, want: []string{"since jobs/c-1 still runs, and by the policy of their concurrency group one of them would end"}},
 		"too many wait for others": {held: 10, want: []string{
-			"since 10 of its Jobs wait for other Jobs, for a place in their concurrency group or to be continued: no more are started", "jobctl get jobs -n n"}},
+			"since 10 of its Jobs wait for other Jobs, for their window, for a place in their concurrency group or to be continued: no more are started", "jobctl get jobs -n n"}},
 		"not too many wait for others": {held: 9, want: []string{"No Job was started for 2026-06-01 20:03:00 JST yet"}, not: "no more are started"},
 		"all that were missed, suspended": {edit: func(cj *batchv1.CronJob) {
 			with(batch.MissedAnnotation, "all")(cj)

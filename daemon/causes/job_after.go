@@ -22,11 +22,8 @@ func jobAfter(v *jobView) (all []why.Cause) {
 			all = append(all, *c)
 		}
 	}
-	if batch.Paused(v.job.Annotations) {
-		all = append(all, why.Cause{
-			Type: batch.StatePaused, Brief: "paused, too", Help: []string{v.goOn()},
-			Message: fmt.Sprintf("It is paused, too (%s): when these have ended, it begins once somebody continues it.", batch.PausedAnnotation),
-		})
+	if len(all) > 0 && !batch.Paused(v.job.Annotations) {
+		v.expected(&all[0])
 	}
 	return all
 }

@@ -30,6 +30,7 @@ func jobGroup(v *jobView) []why.Cause {
 	if g.Ahead > 0 {
 		c.Message += fmt.Sprintf(" Jobs that come before it: %d.", g.Ahead)
 	}
+	v.expected(&c)
 	return []why.Cause{c}
 }
 

@@ -25,7 +25,11 @@ func jobPaused(v *jobView) []why.Cause {
 		Message: fmt.Sprintf("It is paused (%s), so the containers of its pods are frozen, and it gets no new pods.", batch.PausedAnnotation),
 		Help:    []string{v.goOn()},
 	}
-	if v.job.Status.StartTime == nil {
+	switch {
+	case batch.Awaits(v.job):
+		c.Message = fmt.Sprintf("It is paused (%s), so it does not begin when what it waits for is over, but once somebody continues it.",
+			batch.PausedAnnotation)
+	case v.job.Status.StartTime == nil:
 		c.Message = fmt.Sprintf("It was paused (%s) before it began, so it gets no pods, and has no place in a concurrency group.", batch.PausedAnnotation)
 	}
 	v.standsStill(&c)

@@ -92,6 +92,8 @@ func (c *Control) Places(ctx context.Context) (places map[types.UID]int, err err
 type Outlook struct {
 	node.Outlook
 	Jobs map[types.UID]OfJob
+	// Groups are the concurrency groups in which Jobs wait or have places, by namespace and name.
+	Groups map[[2]string]hold.Line
 }
 
 // OfJob is the Job of a pod.
@@ -101,10 +103,28 @@ type OfJob struct {
 	Window *core.Window // nil for none
 }
 
+// groupedAhead is how many Jobs that wait for a place in a concurrency group an Outlook has.
+const groupedAhead = 100
+
+// Groups returns the concurrency groups in which Jobs wait for a place, by the UIDs of those that do.
+func (c *Control) Groups(ctx context.Context, jobs []types.UID) (groups map[types.UID]string, err error) {
+	groups = map[types.UID]string{}
+	err = c.loop.Ask(ctx, func() {
+		for _, uid := range jobs {
+			if name, waits := c.records.holds.Group(uid); waits {
+				groups[uid] = name
+			}
+		}
+	})
+	return groups, err
+}
+
 // Outlook returns the pods on the node and the first that wait, that many.
 func (c *Control) Outlook(ctx context.Context, most int) (o Outlook, err error) {
 	err = c.loop.Ask(ctx, func() {
-		o = Outlook{Outlook: c.records.queue.capacity.Outlook(most), Jobs: map[types.UID]OfJob{}}
+		o = Outlook{
+			Outlook: c.records.queue.capacity.Outlook(most), Jobs: map[types.UID]OfJob{}, Groups: c.records.holds.Lines(groupedAhead),
+		}
 		for _, pods := range [][]node.Outlined{o.Running, o.Waiting} {
 			for i := range pods {
 				if rec, ok := c.records.pods.known[pods[i].UID]; ok && rec.job != nil {

@@ -257,7 +257,8 @@ func (d *decision) unheld(at time.Time, p *plan) bool {
 		return true
 	}
 	if d.tell(at) {
-		d.warn("TooManyWaitingJobs", "No job is started: %d wait for other jobs, for a place in their concurrency group or to be continued, the first is %s", held, first)
+		d.warn("TooManyWaitingJobs", "No job is started: %d wait for other jobs, for their window, for a place in their concurrency group or to be continued, the first is %s",
+			held, first)
 	}
 	return false
 }

@@ -54,6 +54,12 @@ func TestRunsThatAreHeldBackDoNotPileUp(t *testing.T) {
 			cj.Spec.JobTemplate.Annotations, cj.Spec.JobTemplate.Spec.Suspend = map[string]string{batch.AfterAnnotation: "failed"}, ptr.To(true)
 		}, 10},
 		"for a place in a group": {grouped("Queue"), 10},
+		// Only what was stored of the Job knows these: it has not begun.
+		"for a place in the group of their namespace": {func(*batchv1.CronJob) {}, 10},
+		"for their window, which is closed": {func(cj *batchv1.CronJob) {
+			cj.Spec.JobTemplate.Annotations = map[string]string{core.WindowAnnotation: "22:00-23:00 Sun"}
+			annotated(batch.MissedAnnotation, "all", batch.MissedMaxAnnotation, "3")(cj)
+		}, 3},
 		"paused": {func(cj *batchv1.CronJob) {
 			cj.Spec.JobTemplate.Annotations = map[string]string{batch.PausedAnnotation: "2024-05-01T10:00:00Z"}
 		}, 10},

@@ -23,9 +23,10 @@ func TestConcurrencyGroups(t *testing.T) {
 		j.pod = "volumes: [{name: d, hostPath: {path: " + dir + "}}]"
 		return j.String()
 	}
-	// Whoever finds the lock taken says so. The first attempt of each fails, and the lock is then not taken between both.
+	// Whoever finds the lock taken says so. The first attempt of each fails, and the lock is then not taken between both. None ends before
+	// the views were looked at.
 	locked := func(name string) string {
-		return "mkdir /data/lock || touch /data/two; sleep 1; rmdir /data/lock; test -e /data/" + name + " || { touch /data/" + name + "; exit 1; }"
+		return "until test -e /data/go; do sleep 0.1; done; mkdir /data/lock || touch /data/two; sleep 1; rmdir /data/lock; test -e /data/" + name + " || { touch /data/" + name + "; exit 1; }"
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		d.apply(member(name, "Queue", locked(name)))
@@ -38,6 +39,9 @@ func TestConcurrencyGroups(t *testing.T) {
 	}
 	if out := d.jobctl("why", "jobs/c"); !strings.Contains(out, "no place in the concurrency group db (1 of 1 taken)") {
 		t.Errorf("%s", out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	for range 3 {
 		d.kill()
@@ -81,6 +85,13 @@ func TestConcurrencyGroups(t *testing.T) {
 		}
 	}
 	if out := d.jobctl("get", "groups", "-A"); !strings.Contains(out, "team        team    1       1         1         x, then y") {
+		t.Errorf("%s", out)
+	}
+	if out := d.jobctl("get", "jobs", "-n", "team"); strings.Count(out, "Group:team") != 1 {
+		t.Errorf("%s", out)
+	}
+	d.jobctl("pause", "jobs/y", "-n", "team")
+	if out := d.jobctl("get", "jobs", "y", "-n", "team"); !strings.Contains(out, "Paused") {
 		t.Errorf("%s", out)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/forecast"
 )
 
 // TestDashboard looks at Jobs in a browser, one of which writes what it wants into names, logs and messages.
@@ -137,6 +138,14 @@ func TestStatesInABrowser(t *testing.T) {
 	}
 	paused := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{batch.PausedAnnotation: "2026-01-01T00:00:00Z"}}}
 	jobs, want = append(jobs, paused), append(want, batch.State(paused))
+	for _, by := range []string{batch.AfterAnnotation, batch.StartAtAnnotation} {
+		held := &batchv1.Job{Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+		held.Annotations = map[string]string{by: map[string]string{batch.AfterAnnotation: "a", batch.StartAtAnnotation: "2036-01-01T00:00:00Z"}[by]}
+		jobs, want = append(jobs, held), append(want, batch.State(held))
+		too := held.DeepCopy()
+		too.Annotations[batch.PausedAnnotation] = "2026-01-01T00:00:00Z"
+		jobs, want = append(jobs, too), append(want, batch.State(too))
+	}
 	for _, reason := range []string{batch.Preempted, batch.PodsPreempted} {
 		j := &batchv1.Job{}
 		j.Status.Conditions = []batchv1.JobCondition{{Type: batch.JobPaused, Status: corev1.ConditionTrue, Reason: reason}}
@@ -150,6 +159,20 @@ func TestStatesInABrowser(t *testing.T) {
 	for i := range want {
 		if i >= len(got) || got[i] != want[i] {
 			t.Fatalf("of %+v the page says %q, and everything else %s", jobs[i], got[min(i, len(got)-1)], want[i])
+		}
+	}
+	// So it is with how sure an expected time is.
+	for _, basis := range []string{forecast.StartTime, forecast.Window, forecast.Deadline, forecast.Rate, forecast.History} {
+		for runs := range 3 {
+			e := &forecast.Expected{At: metav1.Now(), Basis: basis, Runs: runs}
+			text, err := json.Marshal(&forecast.Forecast{Starts: e})
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := value[[]string](b, `import('./picture.js').then(p => p.forecasts(`+string(text)+`, Date.now()))`)
+			if len(said) != 1 || !strings.HasSuffix(said[0], " ("+e.Sure()+")") {
+				t.Errorf("of %s the page says %q, and everything else %q", text, said, e.Sure())
+			}
 		}
 	}
 	// And the reasons of those that wait or have failed are the words of "jobctl why".

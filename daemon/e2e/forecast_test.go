@@ -38,6 +38,19 @@ func TestWhenAJobStartsAndEnds(t *testing.T) {
 	says("Its start is expected by", "why", "jobs/waits")
 	says("Its end is expected by", "why", "jobs/bounded")
 	says("(by deadline)", "get", "jobs", "waits", "-o", "wide")
+
+	// Those that others hold back, or their groups.
+	member := `annotations: {jobd.dev/concurrency-group: db}`
+	d.apply(jobManifest{name: "then", metadata: "annotations: {jobd.dev/after: bounded}", spec: "suspend: true"}.String())
+	d.apply(jobManifest{name: "holds", metadata: member, spec: "activeDeadlineSeconds: 3000"}.String())
+	d.running("holds", 1)
+	d.apply(jobManifest{name: "second", metadata: member}.String())
+	d.apply(jobManifest{name: "third", metadata: member}.String())
+	for _, name := range []string{"then", "second"} {
+		says("Its start is expected by", "why", "jobs/"+name)
+		says("(by deadline)", "get", "jobs", name, "-o", "wide")
+	}
+	says("When it starts is unknown: jobs/second has neither a deadline nor an earlier run.", "why", "jobs/third")
 	d.kill()
 	d.serve()
 	says("(by deadline)", "get", "jobs", "waits", "-o", "wide")

@@ -111,6 +111,21 @@ func TestPauseWithoutKilling(t *testing.T) {
 	}
 	d.jobctl("continue", "jobs/next")
 	d.complete("next")
+	// The same holds of one that waits for its time. --all finds both.
+	timed := failing("timed", "true")
+	timed.metadata = fmt.Sprintf("annotations: {jobd.dev/start-at: %q}", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	timed.spec = "suspend: true"
+	d.apply(timed.String())
+	if out := d.jobctl("pause", "--all"); !strings.Contains(out, "job.batch/timed paused\n") || !strings.Contains(out, "job.batch/low paused\n") {
+		t.Errorf("it says %q", out)
+	}
+	d.jobctl("annotate", "jobs/timed", "--overwrite", "jobd.dev/start-at="+time.Now().UTC().Format(time.RFC3339))
+	d.until("timed", "resumed", func(j *batchv1.Job) bool { return j.Annotations[batch.ResumedAnnotation] != "" })
+	if out := d.jobctl("get", "jobs", "timed", "--no-headers"); !strings.Contains(out, "Paused") || len(d.pods("timed")) > 0 {
+		t.Errorf("%s, %d pods", out, len(d.pods("timed")))
+	}
+	d.jobctl("continue", "--all")
+	d.complete("timed")
 	later := jobManifest{name: "later", spec: "suspend: true"}
 	d.apply(later.String())
 	if out, err := d.try("jobctl", nil, "pause", "jobs/later"); err == nil || !strings.Contains(out, "is suspended") {

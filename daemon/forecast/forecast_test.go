@@ -157,7 +157,7 @@ func TestStarts(t *testing.T) {
 		"larger than the machine": {waiting: []node.Outlined{pod("w", 5000)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			starts := Starts(outlook(c.running, c.waiting), func(uid types.UID) Runs { return c.known[uid] }, now)
+			starts := NewPlan(outlook(c.running, c.waiting), func(uid types.UID) Runs { return c.known[uid] }, now).Starts
 			got := ""
 			for _, w := range c.waiting {
 				if e, ok := starts[w.UID]; ok {
@@ -207,7 +207,7 @@ func TestTheFirstStartsWhenItIsExpectedTo(t *testing.T) {
 			return
 		}
 		first := o.Waiting[0].UID
-		said, ok := Starts(o, func(uid types.UID) Runs { return lasts[uid] }, begin)[first]
+		said, ok := NewPlan(o, func(uid types.UID) Runs { return lasts[uid] }, begin).Starts[first]
 		if !ok {
 			t.Fatal("nobody says when it starts")
 		}

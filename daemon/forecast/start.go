@@ -11,13 +11,23 @@ import (
 	"github.com/jobd/jobd/daemon/node"
 )
 
-// Starts returns when pods that wait are expected to start; those of which nobody knows are missing. estimate says what is known of
-// the pods of a Job beside their deadlines.
+// Plan is who is expected to run on a machine, and when.
+type Plan struct {
+	// Starts are when pods that wait are expected to start; those of which nobody knows are missing.
+	Starts map[types.UID]wire.Expected
+
+	plan
+	// unknown are the resources that somebody waits for of whom nobody knows when it gets them.
+	unknown map[corev1.ResourceName]bool
+}
+
+// NewPlan looks ahead. estimate says what is known of the pods of a Job beside their deadlines.
 //
 // Each in turn is given the earliest time at which it fits, beside what runs then and those before it: so nobody is expected to start
 // earlier because of a pod behind it, nor later. The only thing that is looked at is the room: requests, and how many pods there may be.
-func Starts(o node.Outlook, estimate func(types.UID) Runs, now time.Time) map[types.UID]wire.Expected {
-	p := plan{o: o, now: now, points: []point{{at: now, free: node.Resources{}, pods: o.MaxPods}}}
+func NewPlan(o node.Outlook, estimate func(types.UID) Runs, now time.Time) *Plan {
+	p := &Plan{Starts: map[types.UID]wire.Expected{}, unknown: map[corev1.ResourceName]bool{}}
+	p.plan = plan{o: o, now: now, points: []point{{at: now, free: node.Resources{}, pods: o.MaxPods}}}
 	for name, amount := range o.Allocatable {
 		p.points[0].free[name] = amount
 	}
@@ -27,28 +37,50 @@ func Starts(o node.Outlook, estimate func(types.UID) Runs, now time.Time) map[ty
 		p.take(r, now, ends)
 		p.note(ends, basis, runs)
 	}
-	out := map[types.UID]wire.Expected{}
-	unknown := map[corev1.ResourceName]bool{}
 	for i := range o.Waiting {
 		w := &o.Waiting[i]
 		runs := estimate(w.UID)
-		at, ok := p.earliest(w, runs)
-		for name := range w.Requests {
-			ok = ok && !unknown[name]
-		}
+		at, ok := p.room(w, runs, now)
 		if !ok { // those behind it may have to leave it what it needs, for nobody knows how long
 			for name := range w.Requests {
-				unknown[name] = true
+				p.unknown[name] = true
 			}
 			continue
 		}
 		basis, n := p.sure(at)
-		out[w.UID] = *expected(at, basis, n)
+		p.Starts[w.UID] = *expected(at, basis, n)
 		ends, basis, n := end(w, runs, at, now)
 		p.take(w, at, ends)
 		p.note(ends, basis, n)
 	}
-	return out
+	return p
+}
+
+// room returns when there is room for a pod behind those that it was looked for so far, at a time or later; false if nobody knows.
+func (p *Plan) room(w *node.Outlined, runs Runs, from time.Time) (time.Time, bool) {
+	for name := range w.Requests {
+		if p.unknown[name] {
+			return time.Time{}, false
+		}
+	}
+	return p.earliest(w, runs, from)
+}
+
+// From returns when a pod is expected to start that does not wait for room yet, but will from a time on, behind all that do now; nil if
+// nobody knows. It takes nothing.
+func (p *Plan) From(w node.Outlined, runs Runs, from wire.Expected) *wire.Expected {
+	if p.o.More > 0 && len(w.Requests) > 0 {
+		return nil // more wait than are looked at
+	}
+	at, ok := p.room(&w, runs, from.At.Time)
+	switch {
+	case !ok:
+		return nil
+	case !at.After(from.At.Time):
+		return &from
+	}
+	basis, n := p.sure(at)
+	return Later(&from, expected(at, basis, n))
 }
 
 // end returns when a pod that runs from some time on ends, the zero time if nobody knows, as of one that is frozen, and how sure that is.
@@ -151,10 +183,17 @@ func (p *plan) take(w *node.Outlined, from, until time.Time) {
 	}
 }
 
-// earliest returns when a pod fits for as long as it is expected to run; false for never.
-func (p *plan) earliest(w *node.Outlined, runs Runs) (time.Time, bool) {
-	for i := 0; i < len(p.points); i++ {
+// earliest returns when a pod fits for as long as it is expected to run, at a time or later; false for never.
+func (p *plan) earliest(w *node.Outlined, runs Runs, from time.Time) (time.Time, bool) {
+	first, found := slices.BinarySearchFunc(p.points, from, func(p point, at time.Time) int { return p.at.Compare(at) })
+	if !found {
+		first = max(0, first-1)
+	}
+	for i := first; i < len(p.points); i++ {
 		at := p.points[i].at
+		if at.Before(from) {
+			at = from
+		}
 		until, _, _ := end(w, runs, at, p.now)
 		fits := true
 		for j := i; fits && j < len(p.points) && (until.IsZero() || p.points[j].at.Before(until)); j++ {

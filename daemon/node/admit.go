@@ -61,13 +61,15 @@ func (n *Node) Next(considers func(uid types.UID)) (Step, bool) {
 	return Step{}, false
 }
 
-// admitFirst returns the first pod of a line, either as one that fits or as one that others may be preempted for.
+// admitFirst returns the first pod of a line, either as one that fits or as one that others may be preempted for. What it returns is
+// valid until the next call: very many lines are looked at in a pass.
 func (n *Node) admitFirst(l *line) (ready, wanting []*waiter) {
 	first := l.queue[0]
 	if n.unfit(first.shape) != "" {
 		return nil, nil
 	}
-	alone := []*waiter{first}
+	n.alone[0] = first
+	alone := n.alone[:]
 	fits := false
 	n.without(alone, func() { fits = n.fits(n.taken(first), first.shape) })
 	switch {

@@ -87,6 +87,8 @@ type Node struct {
 	steps int
 
 	namespaces map[string]map[string]string // their labels
+
+	alone [1]*waiter // see admitFirst
 }
 
 // bound is a pod that is bound to the node.

@@ -85,6 +85,11 @@ func (n *Node) Outlook(most int) Outlook {
 	return o
 }
 
+// Outlined returns what is to be known of a pod that does not wait yet.
+func (p *Pod) Outlined() Outlined {
+	return Outlined{UID: p.UID, Pods: 1, Requests: p.shape.ask, Limit: p.limit.duration()}
+}
+
 // duration returns how long a limit is, 0 for ever.
 func (l limit) duration() time.Duration {
 	if l == 0 {

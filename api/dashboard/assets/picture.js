@@ -60,12 +60,14 @@ export function ranges(text, max = 1000) {
 // forecasts says when a Job is expected to start or, if it runs, to end, and what that is based on.
 export function forecasts(forecast, now) {
   const [what, expected] = forecast.starts ? ['start', forecast.starts] : ['end', forecast.ends];
-  if (!expected) return [];
+  if (!expected) return forecast.unknown ? [`start unknown: ${forecast.unknown}`] : [];
   const at = new Date(expected.at);
   const clock = at.toDateString() === new Date(now).toDateString()
     ? at.toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'})
     : at.toLocaleString([], {month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit'});
-  const sure = {
+  const sure = { // as Sure of api/forecast says
+    StartTime: 'jobd.dev/start-at',
+    Window: 'when its window opens',
     Deadline: 'by deadline',
     Rate: `at the rate of ${expected.runs} so far`,
     History: expected.runs === 1 ? '1 earlier run' : `${expected.runs} earlier runs`,

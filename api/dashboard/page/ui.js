@@ -57,9 +57,10 @@ export function jobState(job) {
   if (metadata.deletionTimestamp) return {state: 'Terminating'};
   const ending = find('FailureTarget') ?? find('SuccessCriteriaMet');
   if (ending) return {state: ending.type === 'FailureTarget' ? 'Failing' : 'Completing', reason: ending.reason, message: ending.message};
-  if (spec.suspend) return {state: awaits(job) ? 'Waiting' : 'Suspended'};
-  const pause = find('jobd.dev/Paused')?.reason;
-  if ('jobd.dev/paused-at' in (metadata.annotations ?? {}) || pause === 'JobPaused' && find('jobd.dev/WindowClosed')) return {state: 'Paused'};
+  const held = spec.suspend && awaits(job), pause = find('jobd.dev/Paused')?.reason;
+  if (spec.suspend && !held) return {state: 'Suspended'};
+  if ('jobd.dev/paused-at' in (metadata.annotations ?? {}) || pause === 'JobPaused' && find('jobd.dev/WindowClosed') && !held) return {state: 'Paused'};
+  if (held) return {state: 'Waiting'};
   if (pause === 'Preempted') return {state: 'Preempted'};
   return {state: status.ready > 0 ? 'Running' : 'Waiting'};
 }

@@ -45,7 +45,7 @@ func heldJobs() map[string]Case {
 	add("after one that is not there", Case{Reason: "there is no Job a yet", Help: "resume jobs/j", Start: CannotAlone}, "a", hold.Outcome{})
 	add("after one that had ended before", Case{Reason: "there is no Job a yet", Help: "does not count", Start: CannotAlone},
 		"a", hold.Outcome{Result: "Complete", Ended: Now.Add(-time.Minute)})
-	both := Case{Reason: "Job a has to complete first", Help: "continue jobs/j", Start: Waits}
+	both := Case{Reason: "paused", Help: "continue jobs/j", Start: Waits}
 	both.Job, both.World = after("a", hold.Outcome{Exists: true, State: batch.StateRunning})
 	both.Job.Annotations[batch.PausedAnnotation] = "2023-11-14T22:00:00Z"
 	all["after one that runs, and paused"] = both
@@ -56,6 +56,9 @@ func heldJobs() map[string]Case {
 	}
 	alone := timed.DeepCopy()
 	delete(alone.Annotations, batch.AfterAnnotation)
+	paused := alone.DeepCopy()
+	paused.Annotations[batch.PausedAnnotation] = "2023-11-14T22:00:00Z"
+	all["at a time, and paused"] = Case{Job: paused, Reason: "paused", Help: "continue jobs/j", Start: Waits}
 	all["at a time"] = Case{Job: alone, Reason: "starts at " + Now.Add(time.Hour).Format(time.RFC3339), Help: "resume jobs/j", Start: Waits}
 	closed := newJob(func(j *batchv1.Job) {
 		j.Status.StartTime = nil
