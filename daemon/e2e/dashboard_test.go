@@ -163,7 +163,7 @@ func TestStatesInABrowser(t *testing.T) {
 	}
 	// So it is with how sure an expected time is.
 	for _, basis := range []string{forecast.StartTime, forecast.Window, forecast.Deadline, forecast.Rate, forecast.History} {
-		for runs := range 3 {
+		for _, runs := range []int{1, 2} {
 			e := &forecast.Expected{At: metav1.Now(), Basis: basis, Runs: runs}
 			text, err := json.Marshal(&forecast.Forecast{Starts: e})
 			if err != nil {
