@@ -108,7 +108,7 @@ type Logs struct {
 
 // New makes Logs, which learn what an earlier process has left when they Run.
 func New(o Options) *Logs {
-	return newLogs(podLogs{dir: o.Dir, store: o.Store, node: o.Node, watcher: &logs.Watcher{}}, o.MaxAge, o.MaxSize, o.Logger)
+	return newLogs(podLogs{dir: o.Dir, store: o.Store, node: o.Node, watcher: &logs.Watcher{}, shares: newShares()}, o.MaxAge, o.MaxSize, o.Logger)
 }
 
 func newLogs(logs podLogs, maxAge time.Duration, maxSize int64, logger *slog.Logger) *Logs {

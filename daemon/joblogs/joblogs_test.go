@@ -36,7 +36,7 @@ func newArchive(t testing.TB) *archive {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	a := &archive{t: t, at: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
-	a.open(podLogs{dir: t.TempDir(), store: s})
+	a.open(podLogs{dir: t.TempDir(), store: s, shares: newShares()})
 	return a
 }
 
