@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 )
@@ -25,6 +26,14 @@ const (
 	manyRates = 1024
 )
 
+// MaxLoose bounds the streams of HTTP/2 of one listener that hold no place: their requests are refused, or served but for what the
+// client has not read of the answer, which may be the headers and the body of the request, a goroutine and a few KiB each. A connection
+// is hung up on for them only if they have taken looseTime together.
+const (
+	MaxLoose  = 1000
+	looseTime = time.Second
+)
+
 // Table holds the open connections of a listener, by the peer that has opened them. There is always room for a
 // new one: when too many do nothing, one of the peer that has most of those is closed, so that a client which opens
 // connections without end takes the place of its own.
@@ -37,11 +46,15 @@ type Table struct {
 	open   int
 	rates  map[string]*rate.Limiter
 	closed uint64 // to make room, or because they came too fast
+
+	born  time.Time
+	loose int                // streams that hold no place
+	with  map[*Conn]struct{} // those that have some
 }
 
 // New makes the table of a listener, of whose connections at most so many may do nothing.
 func New(most int) *Table {
-	return &Table{most: most, peers: map[string]*list.List{}, rates: map[string]*rate.Limiter{}}
+	return &Table{most: most, peers: map[string]*list.List{}, rates: map[string]*rate.Limiter{}, born: time.Now(), with: map[*Conn]struct{}{}}
 }
 
 // Listen returns a listener whose connections are counted.
@@ -99,6 +112,8 @@ type Conn struct {
 	requests int           // that are served on it
 	place    *list.Element // among those of its peer that do nothing; nil while it does something, and once it is closed
 	gone     bool
+	loose    int           // streams that hold no place
+	since    time.Duration // the sum of the times since when that is so, from the table's beginning
 }
 
 // NetConn returns the connection itself.
@@ -128,6 +143,8 @@ func (c *Conn) Close() error {
 			c.gone = true
 			c.table.open--
 			c.leave()
+			c.table.loose -= c.loose
+			delete(c.table.with, c)
 		}
 	})
 	return c.Conn.Close()
@@ -171,6 +188,10 @@ func (t *Table) change(do func()) {
 		victim = most.Front().Value.(*Conn)
 		victim.leave()
 		t.closed++
+	} else if t.loose > MaxLoose {
+		if victim = t.loosest(); victim != nil {
+			t.closed++
+		}
 	}
 	t.mu.Unlock()
 	if victim != nil {

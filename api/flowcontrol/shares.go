@@ -157,6 +157,9 @@ func (s *Shares) serve(w http.ResponseWriter, r *http.Request, info *request.Req
 		c.Hold()
 		defer c.Release()
 	}
+	stream := conns.StreamFrom(r.Context())
+	stream.Hold()
+	defer stream.Release()
 	work := &storage.Work{}
 	defer work.Answered()
 	for _, of := range s.Needed(r, info) {
@@ -184,6 +187,9 @@ func (s *Shares) serve(w http.ResponseWriter, r *http.Request, info *request.Req
 		r = r.WithContext(storage.WithWork(storage.WithMemory(r.Context(), held), work))
 	}
 	next.ServeHTTP(w, r)
+	if info.Verb != "watch" && s.longRunning(r, info) {
+		delivered(w, r) // DropSlowReaders leaves it alone
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/conns"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/listen"
 )
@@ -380,4 +382,44 @@ func TestHeadersThatComeSlowly(t *testing.T) {
 			ts.mustDo(t, "GET", "/livez", "", 200)
 		}
 	}
+}
+
+// A client that lets the server send nothing leaves answers where they are, with their requests, which hold no place any more, or never
+// had one. There are not many of them, and not for long.
+func TestAnswersThatNobodyReads(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.RequestTimeout = 5 * time.Second })
+	var hungUp atomic.Int32
+	unread := func(path string, streams int) {
+		framer, conn := ts.frames(t)
+		if err := framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = io.Copy(io.Discard, conn)
+			hungUp.Add(1)
+		}()
+		for i := range streams {
+			if framer.WriteHeaders(http2.HeadersFrameParam{
+				StreamID: uint32(2*i + 1), BlockFragment: ts.request(path), EndStream: true, EndHeaders: true,
+			}) != nil {
+				return // the server has hung up
+			}
+		}
+	}
+	loose := func() int { return ts.remote.connections.Loose() }
+	unread("/livez", 200)
+	unread("/nope", 200)
+	waitFor(t, "they wait", func() bool { return loose() >= 400 })
+	waitFor(t, "they are given up", func() bool { return loose() == 0 })
+	if n := hungUp.Load(); n > 0 {
+		t.Errorf("%d clients were hung up on, and not only their streams", n)
+	}
+	for range 12 {
+		unread("/nope", 240)
+	}
+	if resp, err := ts.network(t).Get("https://" + ts.tls.String() + "/livez"); err != nil || resp.StatusCode != 200 {
+		t.Errorf("others get %v, %v", resp, err)
+	}
+	waitFor(t, "some are hung up on", func() bool { return hungUp.Load() > 0 && loose() <= conns.MaxLoose })
+	waitFor(t, "all are given up", func() bool { return loose() == 0 })
 }

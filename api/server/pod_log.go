@@ -108,6 +108,8 @@ func (b brokenOff) Read(p []byte) (int, error) {
 	case n > 0:
 		return n, nil // an error comes again
 	case err == nil || err == io.EOF:
+	case apierrors.IsTooManyRequests(err): // it is the client's own doing
+		panic(http.ErrAbortHandler)
 	case b.ctx.Err() == nil:
 		utilruntime.HandleErrorWithContext(b.ctx, err, "A log is broken off")
 		panic(http.ErrAbortHandler)

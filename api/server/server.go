@@ -453,7 +453,8 @@ func (s *Server) entrance(name string, api http.Handler, access access) *entranc
 	if name != "pods" {
 		handler = withDashboard(handler)
 	}
-	return &entrance{name, s.panics.answer(handler), shares, conns.New(conns.MaxIdle)}
+	handler = flowcontrol.BoundStreams(s.panics.answer(handler), s.config.RequestTimeout)
+	return &entrance{name, handler, shares, conns.New(conns.MaxIdle)}
 }
 
 func (s *Server) entranceOf(l *listen.Listener) *entrance {

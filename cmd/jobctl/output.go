@@ -17,7 +17,7 @@ import (
 // Commands of kubectl that print objects: for people, and also as YAML. All others have the standard output itself, since it may
 // be a terminal to what runs in a pod or to a program that compares.
 var (
-	forPeople = []string{"get", "describe", "events"}
+	forPeople = []string{"get", "describe", "events", "annotate", "auth", "label", "set"}
 	asYAML    = []string{"get", "events", "annotate", "apply", "create", "label", "patch", "replace", "set"}
 )
 

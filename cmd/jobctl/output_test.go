@@ -23,7 +23,8 @@ const (
 
 func oddJob(name string) string {
 	return fmt.Sprintf(`{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": %q, "annotations": {"text": "`+oddEscaped+`"}},
-		"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}`, name)
+		"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i",
+		"env": [{"name": "TEXT", "value": "`+oddEscaped+`"}]}]}}}}`, name)
 }
 
 // TestYAMLOfAnyString: what others write into an object keeps nobody from having it as YAML, which says the same as JSON.
@@ -135,6 +136,8 @@ func TestTablesOnATerminal(t *testing.T) {
 		{"get events", clean, clean}, // the server's table, which is for people
 		{"get ev -o wide", clean, clean},
 		{"describe jobs/one", clean, odd},
+		{"annotate jobs/one --list", clean, odd},
+		{"set env jobs/one --list", clean, odd},
 		{"get events -o jsonpath={.items[*].message}", clean, odd},
 		{"get events -o custom-columns=M:.message", clean, odd},
 		{"get events -o json", odd, odd},

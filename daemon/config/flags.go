@@ -104,7 +104,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.KeptLogsAge.Duration, "kept-logs-age", 7*24*time.Hour,
 		"how long the logs of a Job's pods are kept after the pods are gone, at most until the Job is removed")
 	flags.StringVar(&c.KeptLogsSize, "kept-logs-size", "1Gi",
-		"how much space the logs of pods that are gone may take; the oldest are removed first")
+		"how much space the logs of pods that are gone may take; the oldest of the namespace that has most are removed first")
 	flags.DurationVar(&c.HistoryAge.Duration, "history-age", 365*24*time.Hour,
 		"how long \"jobctl history\" shows a Job after its end; 0 keeps no history")
 	flags.StringVar(&c.HistorySize, "history-size", "128Mi",

@@ -220,21 +220,32 @@ func (f *following) begin(log recorded, whole bool) {
 		return
 	}
 	f.seen[log.attemptLog] = true
+	over, err := f.shares.follow(f.ctx)
+	if err != nil {
+		f.fail(err)
+		return
+	}
 	ended := make(chan struct{})
 	if f.open[log.pod] == nil {
 		f.open[log.pod] = map[attemptLog]chan struct{}{}
 	}
 	f.open[log.pod][log.attemptLog] = ended
 	f.readers.Go(func() {
+		defer over()
 		if err := f.read(f.ctx, log, whole, ended); err != nil {
-			f.mu.Lock()
-			if f.err == nil && f.ctx.Err() == nil {
-				f.err = err
-			}
-			f.mu.Unlock()
-			f.stop()
+			f.fail(err)
 		}
 	})
+}
+
+// fail ends the whole with the first error.
+func (f *following) fail(err error) {
+	f.mu.Lock()
+	if f.err == nil && f.ctx.Err() == nil {
+		f.err = err
+	}
+	f.mu.Unlock()
+	f.stop()
 }
 
 // end tells the readers of some of a pod's logs that nothing more will be written to them.

@@ -74,16 +74,26 @@ func (k *Logs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogOptio
 	if missed := l.lacking(there); missed != "" {
 		warning.AddWarning(ctx, "", missed)
 	}
+	follows := o.Follow && !o.Previous
+	over := func() {}
+	if follows {
+		var err error
+		if over, err = l.shares.follow(ctx); err != nil {
+			return nil, err
+		}
+	}
 	reading, stop := context.WithCancel(ctx)
 	r, w := io.Pipe()
-	l.out = &lineMerger{w: w, remaining: -1, enough: stop}
+	l.out = &lineMerger{w: w, remaining: -1, enough: stop, held: l.shares.lines(ctx)}
 	if o.LimitBytes != nil {
 		l.out.remaining = *o.LimitBytes
 	}
 	go func() {
 		defer stop()
+		defer over()
+		defer l.out.held.share.Release()
 		var err error
-		if o.Follow && !o.Previous {
+		if follows {
 			err = l.follow(reading, l.store.Version())
 		} else {
 			err = l.readAll(reading, there)
@@ -184,7 +194,7 @@ func (l *jobLogs) readAll(ctx context.Context, all []recorded) error {
 // read copies one log to the reader. A log that is gone by now is empty.
 func (l *jobLogs) read(ctx context.Context, log recorded, whole bool, ended <-chan struct{}) error {
 	o := readOptions(l.opts.Pod())
-	o.Follow, o.LimitBytes, o.Watcher = ended != nil, nil, l.watcher
+	o.Follow, o.LimitBytes, o.Watcher, o.Turn = ended != nil, nil, l.watcher, l.shares.turn
 	o.TailLines = nil
 	if lines, there := l.tails[log.attemptLog]; there && !whole {
 		o.TailLines = &lines

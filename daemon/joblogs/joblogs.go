@@ -103,19 +103,20 @@ type Logs struct {
 	all   bool                                   // what an earlier process has left is in jobs
 	gone  []*logRecord                           // those of pods that are gone, the longest gone first
 	size  int64                                  // of all those in gone
+	sizes map[string]int64                       // of those of each namespace
 	queue []func() error
 }
 
 // New makes Logs, which learn what an earlier process has left when they Run.
 func New(o Options) *Logs {
-	return newLogs(podLogs{dir: o.Dir, store: o.Store, node: o.Node, watcher: &logs.Watcher{}}, o.MaxAge, o.MaxSize, o.Logger)
+	return newLogs(podLogs{dir: o.Dir, store: o.Store, node: o.Node, watcher: &logs.Watcher{}, shares: newShares()}, o.MaxAge, o.MaxSize, o.Logger)
 }
 
 func newLogs(logs podLogs, maxAge time.Duration, maxSize int64, logger *slog.Logger) *Logs {
 	return &Logs{
 		podLogs: logs, maxAge: maxAge, maxSize: maxSize, now: time.Now, logger: logger,
 		loaded: make(chan struct{}), wake: make(chan struct{}, 1), jobs: map[types.UID]map[types.UID]*logRecord{},
-		tries: map[types.UID]map[indexAttempt]int32{},
+		tries: map[types.UID]map[indexAttempt]int32{}, sizes: map[string]int64{},
 	}
 }
 
@@ -305,7 +306,7 @@ func (k *Logs) podGone(r *logRecord) error {
 	}
 	k.add(r)
 	k.gone = append(k.gone, r)
-	k.size += r.Size
+	k.countSize(r)
 	return nil
 }
 
@@ -315,7 +316,7 @@ func (k *Logs) jobGone(uid types.UID) error {
 	for _, r := range k.jobs[uid] {
 		if !r.Gone.IsZero() {
 			left = append(left, r)
-			k.size -= r.Size
+			k.forgetSize(r)
 		}
 	}
 	delete(k.jobs, uid)
@@ -331,23 +332,56 @@ func (k *Logs) jobGone(uid types.UID) error {
 	return errors.Join(failed...)
 }
 
-// bound removes logs that are too old or too large together, beginning with the pod that is gone longest.
+// bound removes logs that are too old, and, while all are too large together, the oldest of the namespace that has most: nobody makes room
+// for their own by what others have.
 func (k *Logs) bound() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.gone) > 0 {
-		r := k.gone[0]
-		if k.size <= k.maxSize && k.now().Before(r.Gone.Add(k.maxAge)) {
+	for {
+		at := k.surplus()
+		if at < 0 {
 			return nil
 		}
-		k.gone = k.gone[1:]
-		k.size -= r.Size
+		r := k.gone[at]
+		k.gone = slices.Delete(k.gone, at, at+1)
+		k.forgetSize(r)
 		k.drop(r)
 		if err := os.RemoveAll(k.recordDir(r)); err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// surplus returns which of those that are gone is to be removed next; -1 for none.
+func (k *Logs) surplus() int {
+	switch {
+	case len(k.gone) == 0:
+		return -1
+	case !k.now().Before(k.gone[0].Gone.Add(k.maxAge)):
+		return 0
+	case k.size <= k.maxSize:
+		return -1
+	}
+	most := k.gone[0].Namespace
+	for namespace, size := range k.sizes {
+		if size > k.sizes[most] {
+			most = namespace
+		}
+	}
+	return slices.IndexFunc(k.gone, func(r *logRecord) bool { return r.Namespace == most })
+}
+
+// countSize and forgetSize keep the sizes up to date with what is in gone.
+func (k *Logs) countSize(r *logRecord) {
+	k.size += r.Size
+	k.sizes[r.Namespace] += r.Size
+}
+
+func (k *Logs) forgetSize(r *logRecord) {
+	k.size -= r.Size
+	if k.sizes[r.Namespace] -= r.Size; k.sizes[r.Namespace] == 0 {
+		delete(k.sizes, r.Namespace)
+	}
 }
 
 func (k *Logs) nextTooOld() (time.Duration, bool) {

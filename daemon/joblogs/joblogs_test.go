@@ -36,7 +36,7 @@ func newArchive(t testing.TB) *archive {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	a := &archive{t: t, at: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
-	a.open(podLogs{dir: t.TempDir(), store: s})
+	a.open(podLogs{dir: t.TempDir(), store: s, shares: newShares()})
 	return a
 }
 
@@ -152,6 +152,28 @@ func TestKeptLogs(t *testing.T) {
 			a.wrote("j", "living", 5000) // counts when it is gone
 			a.must(a.bound())
 			a.want("living", "p1", "p2")
+		},
+		"of a namespace that has most make room first": func(a *archive) {
+			a.job("j", true)
+			a.must(a.store.Update(a.t.Context(), func(tx *store.Tx) error {
+				tx.Put(store.Object{Key: store.Key(objects.Jobs, "other", "j"), UID: "uid-j"})
+				return nil
+			}))
+			a.ends(a.wrote("j", "victim", 300))
+			for i := range 4 {
+				p := a.wrote("j", fmt.Sprint("p", i), 300)
+				r := newLogRecord(p)
+				a.must(os.Rename(a.podDir(p), filepath.Join(a.dir, "other_"+p.Name+"_"+string(p.UID))))
+				a.jobs[r.JobUID][r.UID].Namespace, r.Namespace = "other", "other"
+				a.must(a.podGone(r))
+				a.must(a.bound())
+			}
+			a.want("victim", "p2", "p3")
+			a.must(a.jobGone("uid-j"))
+			a.want()
+			if a.size != 0 || len(a.sizes) != 0 {
+				a.t.Errorf("%d bytes are counted, %v", a.size, a.sizes)
+			}
 		},
 		"go when they are too old, counted from the end of the pod": func(a *archive) {
 			a.job("j", true)

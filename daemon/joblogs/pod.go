@@ -25,6 +25,7 @@ type podLogs struct {
 	node  string // the name of this machine
 	// watcher is shared by all that follow a log. Nil: each has its own.
 	watcher *logs.Watcher
+	shares  *shares
 }
 
 func (l podLogs) podDir(p *corev1.Pod) string {
@@ -65,7 +66,7 @@ func (l podLogs) Open(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOption
 		return nil, apierrors.NewNotFound(corev1.Resource("pods/log"), p.Name)
 	}
 	options := readOptions(o)
-	options.Watcher = l.watcher
+	options.Watcher, options.Turn = l.watcher, l.shares.turn
 	reading, stop := context.WithCancel(ctx)
 	r, w := io.Pipe()
 	ended := make(chan struct{})

@@ -21,6 +21,11 @@ func (lastLine) Moved(int)                    {}
 
 // tail returns how many lines of each log are among the last ones that a Job has written, whichever pods they are from.
 func (l *jobLogs) tail(ctx context.Context, all []recorded, lines int64) (map[attemptLog]int64, error) {
+	over, err := l.shares.tail(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer over()
 	var last heap.Heap[lastLine] // the earliest of them first
 	of := map[attemptLog]int64{}
 	o := readOptions(l.opts.Pod())

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -36,6 +37,8 @@ type Options struct {
 	// be read: their records, with times. before is when the last line before them was written, zero if none was read. It is
 	// not asked about what nobody wanted (TailLines, SinceTime). Nil is nothing.
 	Missing func(bytes int64, before time.Time) string
+	// Turn waits until the reader may look through more of what is there, until it calls over. Nil: it always may.
+	Turn func(context.Context) (over func(), err error)
 	// Watcher is what Follow waits with: one for many readers. Nil: one of its own.
 	Watcher *Watcher
 }
@@ -49,14 +52,16 @@ func Read(ctx context.Context, path string, o Options, w io.Writer, ended <-chan
 		return fmt.Errorf("read log: %w", err)
 	}
 	defer all.Close()
+	turns := &turns{ctx: ctx, take: o.Turn}
+	defer turns.end()
 	size := all.size()
 	start := int64(0)
 	if o.TailLines != nil && *o.TailLines >= 0 {
-		if start, err = tailStart(all, size, *o.TailLines, o.Stream); err != nil {
+		if start, err = tailStart(turns, all, size, *o.TailLines, o.Stream); err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}
 	}
-	out := newPrinter(w, o, time.Now())
+	out := newPrinter(w, turns, o, time.Now())
 	// What is written from now on does not belong to the answer: a busy container would make it endless.
 	end := size
 	var newest current
@@ -78,6 +83,7 @@ func Read(ctx context.Context, path string, o Options, w io.Writer, ended <-chan
 	if !o.Follow {
 		return finish(out, nil)
 	}
+	all.Close()
 	watcher := o.Watcher
 	if watcher == nil {
 		watcher = &Watcher{}
@@ -151,9 +157,13 @@ func finish(out *printer, err error) error {
 // is left for later, or with last is taken as it is. What is no record is skipped.
 func copyRecords(ctx context.Context, r io.Reader, out *printer, last bool) (used int64, err error) {
 	lines := bufio.NewReaderSize(r, bufferSize)
+	defer out.turns.end()
 	for n := 0; ; n++ {
 		if n%256 == 0 && ctx.Err() != nil {
 			return used, ctx.Err()
+		}
+		if err := out.turns.line(n); err != nil {
+			return used, err
 		}
 		line, err := readLine(lines)
 		if err != nil && err != io.EOF {
@@ -190,7 +200,9 @@ var errEnough = errors.New("limit reached")
 
 // printer writes the wanted records' text.
 type printer struct {
-	out        *bufio.Writer
+	to         io.Writer
+	out        *bufio.Writer // to it; nil while nothing is held back, since a reader may follow many silent logs
+	turns      *turns
 	stream     Stream
 	since      time.Time
 	timestamps bool
@@ -202,9 +214,12 @@ type printer struct {
 	stamp      []byte
 }
 
-func newPrinter(w io.Writer, o Options, now time.Time) *printer {
+// printers are the buffers of those who print at the moment.
+var printers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 32<<10) }}
+
+func newPrinter(w io.Writer, turns *turns, o Options, now time.Time) *printer {
 	p := &printer{
-		out: bufio.NewWriterSize(w, 32<<10), stream: o.Stream, since: o.SinceTime, timestamps: o.Timestamps,
+		to: outside{w, turns}, turns: turns, stream: o.Stream, since: o.SinceTime, timestamps: o.Timestamps,
 		prefix: o.Prefix, missing: o.Missing, remaining: -1, lineStart: true,
 	}
 	if o.LimitBytes != nil && *o.LimitBytes >= 0 {
@@ -263,6 +278,10 @@ func (p *printer) missed(bytes int64) error {
 }
 
 func (p *printer) write(b []byte) error {
+	if p.out == nil {
+		p.out = printers.Get().(*bufio.Writer)
+		p.out.Reset(p.to)
+	}
 	if p.remaining < 0 {
 		_, err := p.out.Write(b)
 		return err
@@ -278,4 +297,13 @@ func (p *printer) write(b []byte) error {
 	return nil
 }
 
-func (p *printer) flush() error { return p.out.Flush() }
+func (p *printer) flush() error {
+	if p.out == nil {
+		return nil
+	}
+	err := p.out.Flush()
+	p.out.Reset(nil)
+	printers.Put(p.out)
+	p.out = nil
+	return err
+}

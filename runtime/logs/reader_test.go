@@ -25,12 +25,12 @@ func readAll(log []byte, o Options) ([]byte, error) {
 	start := int64(0)
 	if o.TailLines != nil {
 		var err error
-		if start, err = tailStart(bytes.NewReader(log), int64(len(log)), *o.TailLines, o.Stream); err != nil {
+		if start, err = tailStart(&turns{}, bytes.NewReader(log), int64(len(log)), *o.TailLines, o.Stream); err != nil {
 			return nil, err
 		}
 	}
 	var out bytes.Buffer
-	p := newPrinter(&out, o, noon.Add(10*time.Second))
+	p := newPrinter(&out, &turns{}, o, noon.Add(10*time.Second))
 	_, err := copyRecords(context.Background(), bytes.NewReader(log[start:]), p, true)
 	err = finish(p, err)
 	return out.Bytes(), err

@@ -9,11 +9,11 @@ import (
 
 // tailStart finds where the last lines of a log begin, reading backwards from its size. Lines of other streams than the
 // wanted one do not count.
-func tailStart(r io.ReaderAt, size, lines int64, wanted Stream) (start int64, err error) {
+func tailStart(turns *turns, r io.ReaderAt, size, lines int64, wanted Stream) (start int64, err error) {
 	if lines == 0 {
 		return size, nil
 	}
-	err = lastLines(r, size, wanted, func(end int64, _ time.Time) bool {
+	err = lastLines(turns, r, size, wanted, func(end int64, _ time.Time) bool {
 		if lines--; lines < 0 {
 			start = end
 		}
@@ -30,7 +30,7 @@ func LastLines(path string, o Options, see func(time.Time) bool) error {
 		return fmt.Errorf("read log: %w", err)
 	}
 	defer all.Close()
-	if err := lastLines(all, all.size(), o.Stream, func(_ int64, at time.Time) bool { return see(at) }); err != nil {
+	if err := lastLines(&turns{}, all, all.size(), o.Stream, func(_ int64, at time.Time) bool { return see(at) }); err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
 	return nil
@@ -38,10 +38,14 @@ func LastLines(path string, o Options, see func(time.Time) bool) error {
 
 // lastLines calls see with the end of each line of a log and when that was written, reading backwards from its size, until see
 // returns false. A line's end is a full record; the last record of a stream is one in any case.
-func lastLines(r io.ReaderAt, size int64, wanted Stream, see func(end int64, at time.Time) bool) error {
+func lastLines(turns *turns, r io.ReaderAt, size int64, wanted Stream, see func(end int64, at time.Time) bool) error {
 	seen := map[Stream]bool{}
 	scan := backwards{r: r, start: size}
-	for {
+	defer turns.end()
+	for n := 0; ; n++ {
+		if err := turns.line(n); err != nil {
+			return err
+		}
 		at, line, err := scan.next()
 		if err == io.EOF {
 			return nil
