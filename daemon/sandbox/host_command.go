@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/mountinfo"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -175,6 +177,17 @@ func hostDirs() (map[string][]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// likeTmp gives the volume of a container's /tmp the mode that programs expect there: some use no directory in which others could remove
+// their files.
+func likeTmp(spec *specs.Spec) error {
+	for _, m := range spec.Mounts {
+		if path.Clean(m.Destination) == hostimage.TmpDir {
+			return unix.Chmod(m.Source, 0o1777) // a directory of jobd's own
+		}
+	}
+	return nil
 }
 
 // bindOptions returns those of a mount's options that a bind mount has.

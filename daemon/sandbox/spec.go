@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -155,7 +156,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		return nil, err
 	}
 	if command != nil {
-		if err := command.Check(spec); err != nil {
+		if err := errors.Join(command.Check(spec), likeTmp(spec)); err != nil {
 			return nil, err
 		}
 	}

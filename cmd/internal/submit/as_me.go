@@ -40,6 +40,9 @@ func (t *Template) hostCommand(getenv func(string) (string, bool), wd string) er
 		return errors.New("--host needs a command: jobctl submit --host -- COMMAND ARG...")
 	}
 	t.Image = hostimage.Name
+	for i, arg := range t.Command { // $(NAME) is a variable's value, and $$ the number of a process, as in any shell
+		t.Command[i] = strings.ReplaceAll(arg, "$$", "$$$$")
+	}
 	if wd == "" {
 		if t.WorkDir != "" && !path.IsAbs(t.WorkDir) {
 			return fmt.Errorf("--workdir: %s must be absolute: it is on another machine", t.WorkDir)
