@@ -83,7 +83,7 @@ func TestHostCommand(t *testing.T) {
 			if out := alice.sh("pwd; ls", "--workdir", "work"); out != work+"\n" {
 				t.Errorf("in a directory below it says %s", out)
 			}
-			for code, script := range map[int]string{3: "exit 3", 137: "kill -9 $$"} {
+			for code, script := range map[int]string{3: "exit 3", 137: "sh -c 'kill -9 $$'; exit $?"} {
 				if out, got := alice.host(nil, "sh", "-c", script); got != code {
 					t.Errorf("%s: exit code %d\n%s", script, got, out)
 				}

@@ -139,7 +139,7 @@ func (h HostCommands) of(ctx context.Context, p *corev1.Pod, c *corev1.Container
 		return nil, err
 	}
 	out := &oci.HostCommand{
-		Files: h.Files, Program: h.Program, User: specs.User{UID: u.UID, GID: u.gid}, Home: u.Home, Root: u.root,
+		Files: h.Files, Program: h.Program, User: specs.User{UID: u.UID, GID: u.gid}, Root: u.root,
 		Env: []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name},
 	}
 	for _, g := range u.Groups {

@@ -23,6 +23,8 @@ const (
 	Place = "/dev/.jobd"
 	// Flag asks for this: DIR, --, and the command with its arguments.
 	Flag = "--host-command"
+	// Home stands for the directory that HOME names, or / where that is not there.
+	Home = "~"
 	// messageLog is read at the container's end: why it has failed.
 	messageLog = "/dev/termination-log"
 )
@@ -75,6 +77,11 @@ func Main(dir string, argv []string) int {
 }
 
 func become(dir string, argv []string) *failure {
+	if dir == Home {
+		if dir = os.Getenv("HOME"); os.Chdir(dir) != nil {
+			dir = "/"
+		}
+	}
 	if err := os.Chdir(dir); err != nil {
 		return failed(err, "cannot go to the working directory %s: %v", dir, reason(err))
 	}

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -25,8 +26,6 @@ type HostCommand struct {
 	User    specs.User
 	// Env has what a login would set: HOME, USER ...
 	Env []string
-	// Home is the working directory where none is named.
-	Home string
 	// Root says that it may have more than a user: what its securityContext gives.
 	Root bool
 }
@@ -58,11 +57,7 @@ func (h *HostCommand) complete(spec *specs.Spec, in Input) error {
 	if p.User.UID == 0 && runAsNonRoot(in) {
 		return invalid("container has runAsNonRoot and will run as root %s", describe(in))
 	}
-	dir := in.Container.WorkingDir
-	if dir == "" {
-		dir = h.Home
-	}
-	p.Args, p.Cwd = hostexec.Command(dir, p.Args), "/"
+	p.Args, p.Cwd = hostexec.Command(cmp.Or(in.Container.WorkingDir, hostexec.Home), p.Args), "/"
 	if !h.Root {
 		p.NoNewPrivileges, p.Capabilities = true, &specs.LinuxCapabilities{}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
@@ -40,6 +41,7 @@ func (l *launcher) showHost(h *protocol.Host) error {
 	if err != nil {
 		return err
 	}
+	crash.At("shard.host.shown")
 	for _, m := range slices.Backward(mounted) { // those inside others first
 		below, found := strings.CutPrefix(m, h.At)
 		if !found || !slices.ContainsFunc(h.Without, func(dir string) bool { return inside(below, dir) }) {
