@@ -16,9 +16,14 @@ func podOf(containers ...corev1.Container) *corev1.PodSpec {
 // What Fill has filled in, Check takes; and a template takes what Fill is going to fill in.
 func TestFilledIsChecked(t *testing.T) {
 	for name, spec := range map[string]*corev1.PodSpec{
-		"one":          podOf(corev1.Container{Name: "c", Image: Name}),
-		"an init":      {InitContainers: []corev1.Container{{Name: "i", Image: Name}}, Containers: []corev1.Container{{Name: "c", Image: Name}}},
-		"its own /tmp": {Volumes: []corev1.Volume{{Name: "t", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}, Containers: []corev1.Container{{Name: "c", Image: Name, VolumeMounts: []corev1.VolumeMount{{Name: "t", MountPath: "/tmp/"}, {Name: "x", MountPath: "/jobd/x"}}}}},
+		"one":     podOf(corev1.Container{Name: "c", Image: Name}),
+		"an init": {InitContainers: []corev1.Container{{Name: "i", Image: Name}}, Containers: []corev1.Container{{Name: "c", Image: Name}}},
+		"its own /tmp": {
+			Volumes: []corev1.Volume{{Name: "t", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			Containers: []corev1.Container{{
+				Name: "c", Image: Name, VolumeMounts: []corev1.VolumeMount{{Name: "t", MountPath: "/tmp/"}, {Name: "x", MountPath: "/jobd/x"}},
+			}},
+		},
 	} {
 		at := field.NewPath("spec")
 		if errs := Check(spec, at, false, false); len(errs) > 0 {
@@ -66,7 +71,8 @@ func TestNames(t *testing.T) {
 	}
 	spec := podOf(corev1.Container{Name: "c", Image: "x"})
 	spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", Image: Name}}}
-	if errs := Check(spec, field.NewPath("spec"), true, false); !Uses(spec) || !strings.Contains(errs.ToAggregate().Error(), "ephemeralContainers: Forbidden") {
+	errs := Check(spec, field.NewPath("spec"), true, false)
+	if !Uses(spec) || !strings.Contains(errs.ToAggregate().Error(), "ephemeralContainers: Forbidden") {
 		t.Errorf("one for debugging: %v", errs)
 	}
 }

@@ -42,23 +42,16 @@ func TestHostCommandIsRefused(t *testing.T) {
 			for namespace, words := range map[string]string{
 				"default": "is not for root unless the setting host-root is on", alice.name: "only they may use it here",
 			} {
-				if out, err := x.try("jobctl", []byte(manifest), "create", "-n", namespace, "-f", "-"); err == nil || !strings.Contains(out, words) {
-					t.Errorf("root in %s: %v %s", namespace, err, out)
-				}
-				for _, as := range [][]string{{"--as", "unix:" + alice.name, "--as-group", "jobd:role:submit:" + namespace}, {"--kubeconfig", x.kubeconfig()}} {
-					if out, err := x.try("jobctl", []byte(manifest), append(as, "create", "-n", namespace, "-f", "-")...); err == nil || !strings.Contains(out, "jobd.dev/host") {
-						t.Errorf("root in %s with %s: %v %s", namespace, as, err, out)
-					}
-				}
+				x.isRefused(words, manifest, "create", "-n", namespace, "-f", "-")
+				x.isRefused("jobd.dev/host", manifest, "--as", "unix:"+alice.name, "--as-group", "jobd:role:submit:"+namespace, "create", "-n", namespace, "-f", "-")
+				x.isRefused("jobd.dev/host", manifest, "--kubeconfig", x.kubeconfig(), "create", "-n", namespace, "-f", "-")
 			}
 			bob.refused("orbidden", manifest, "create", "-n", alice.name, "-f", "-")
 			x.carol.refused("orbidden", manifest, "create", "-n", "default", "-f", "-")
 		}
 		config := filepath.Join(t.TempDir(), "kubeconfig")
 		x.jobctl("kubeconfig", "--role", "submit", "--namespace", alice.name, "-o", config)
-		if out, err := x.try("jobctl", []byte(hostPod("x", "", "")), "--kubeconfig", config, "create", "-f", "-"); err == nil || !strings.Contains(out, "only they may use it here") {
-			t.Errorf("by a certificate: %v %s", err, out)
-		}
+		x.isRefused("only they may use it here", hostPod("x", "", ""), "--kubeconfig", config, "create", "-f", "-")
 		x.jobctl("create", "serviceaccount", "robot", "-n", alice.name)
 		x.jobctl("create", "rolebinding", "robot", "-n", alice.name, "--clusterrole", "jobd:submit", "--serviceaccount", alice.name+":robot")
 		token := strings.TrimSpace(x.jobctl("create", "token", "robot", "-n", alice.name))
@@ -74,13 +67,15 @@ func TestHostCommandIsRefused(t *testing.T) {
 		// Nor does anybody else get into what the user runs, or change it.
 		alice.jobctl("submit", "--host", "--detach", "--name", "long", "--", "sleep", "3600")
 		pod := alice.runningPod("long")
-		if out, err := alice.try(strings.Replace(templateOf(hostPod("x", "", ""), true), "name: x", "name: nightly", 1), filepath.Join(bin, "jobctl"), create...); err != nil {
+		nightly := strings.Replace(templateOf(hostPod("x", "", ""), true), "name: x", "name: nightly", 1)
+		if out, err := alice.try(nightly, filepath.Join(bin, "jobctl"), create...); err != nil {
 			t.Fatalf("%v %s", err, out)
 		}
+		const inCronJob = "/spec/jobTemplate/spec/template/spec/containers/0"
 		for _, args := range [][]string{
 			{"exec", pod, "--", "id"}, {"cp", pod + ":/etc/hostname", filepath.Join(t.TempDir(), "x")}, {"port-forward", pod, "0:22"}, {"attach", pod},
-			{"patch", "cronjob", "nightly", "--type=json", "-p", `[{"op": "replace", "path": "/spec/jobTemplate/spec/template/spec/containers/0/command", "value": ["id"]}]`},
-			{"patch", "cronjob", "nightly", "--type=json", "-p", `[{"op": "add", "path": "/spec/jobTemplate/spec/template/spec/containers/0/env", "value": [{"name": "LD_PRELOAD", "value": "x"}]}]`},
+			{"patch", "cronjob", "nightly", "--type=json", "-p", `[{"op": "replace", "path": "` + inCronJob + `/command", "value": ["id"]}]`},
+			{"patch", "cronjob", "nightly", "--type=json", "-p", `[{"op": "add", "path": "` + inCronJob + `/env", "value": [{"name": "LD_PRELOAD"}]}]`},
 			{"create", "job", "now", "--from=cronjob/nightly"},
 		} {
 			if out, err := robot("", args...); err == nil || !strings.Contains(out, "only") {
@@ -118,7 +113,8 @@ func TestHostCommandIsRefused(t *testing.T) {
 			{"automountServiceAccountToken", "automountServiceAccountToken: true,", ""},
 			{"sysctls", "securityContext: {sysctls: [{name: kernel.shm_rmid_forced, value: \"1\"}]},", ""},
 			{"seLinuxOptions", "securityContext: {seLinuxOptions: {type: spc_t}},", ""},
-			{"privileged", "", "securityContext: {privileged: true}"}, {"capabilities.add", "", "securityContext: {capabilities: {add: [DAC_READ_SEARCH]}}"},
+			{"privileged", "", "securityContext: {privileged: true}"},
+			{"capabilities.add", "", "securityContext: {capabilities: {add: [DAC_READ_SEARCH]}}"},
 			{"allowPrivilegeEscalation", "", "securityContext: {allowPrivilegeEscalation: true}"},
 			{"readOnlyRootFilesystem", "", "securityContext: {readOnlyRootFilesystem: true}"}, {"procMount", "", "securityContext: {procMount: Unmasked}"},
 			{"runAsUser", "", "securityContext: {runAsUser: 0}"}, {"runAsUser", "securityContext: {runAsUser: " + strconv.Itoa(int(bob.uid)) + "},", ""},
@@ -139,7 +135,8 @@ func TestHostCommandIsRefused(t *testing.T) {
 	t.Run("symlinks in the own files lead no mount elsewhere", func(t *testing.T) {
 		// The pod's /tmp outlives a container of it, and a second container is started over what the first has left there.
 		const pod = `{apiVersion: v1, kind: Pod, metadata: {name: twice}, spec: {restartPolicy: OnFailure, containers: [{name: c, image: jobd.dev/host,
-command: [sh, -c, "test -e /tmp/again && cat /jobd/e/again && exit; ln -s %s/new /tmp/x; rm -rf /tmp/x/y; ln -s / /jobd/e/root; echo again | tee /tmp/again >/jobd/e/again; exit 1"],
+command: [sh, -c, "test -e /tmp/again && cat /jobd/e/again && exit; ln -s %s/new /tmp/x; ln -s / /jobd/e/root;
+  echo again | tee /tmp/again >/jobd/e/again; exit 1"],
 volumeMounts: [{name: e, mountPath: /jobd/e}]}], volumes: [{name: e, emptyDir: {}}]}}`
 		if out, err := alice.try(fmt.Sprintf(pod, bob.home), filepath.Join(bin, "jobctl"), create...); err != nil {
 			t.Fatalf("%v %s", err, out)
@@ -176,6 +173,14 @@ volumeMounts: [{name: e, mountPath: /jobd/e}]}], volumes: [{name: e, emptyDir: {
 			return nil
 		})
 	})
+}
+
+// isRefused runs jobctl as root, which must fail with some words.
+func (d *daemon) isRefused(words, input string, args ...string) {
+	d.t.Helper()
+	if out, err := d.try("jobctl", []byte(input), args...); err == nil || !strings.Contains(out, words) {
+		d.t.Errorf("jobctl %q: %v, want %q\n%s\n%s", args, err, words, out, input)
+	}
 }
 
 // tokenConfig writes a kubeconfig of somebody with a token.
@@ -234,9 +239,7 @@ func TestHostCommandOfRoot(t *testing.T) {
 	}
 	d.jobctl("create", "namespace", "listed")
 	d.jobctl("annotate", "namespace", "listed", "jobd.dev/allowed-host-paths=/srv")
-	if out, err := d.try("jobctl", []byte(hostPod("x", "", "")), "create", "-n", "listed", "-f", "-"); err == nil || !strings.Contains(out, "shows all paths of the host") {
-		t.Errorf("with a list of paths: %v %s", err, out)
-	}
+	d.isRefused("shows all paths of the host", hostPod("x", "", ""), "create", "-n", "listed", "-f", "-")
 }
 
 // TestHostCommandAndMounts is commands of this machine beside what is mounted and unmounted there.
@@ -271,7 +274,8 @@ func TestHostCommandAndMounts(t *testing.T) {
 		must(os.WriteFile(filepath.Join(stick, "file"), []byte("on the stick\n"), 0o644))
 
 		alice.jobctl("submit", "--host", "--detach", "--name", "long", "--", "sh", "-c",
-			"cat "+stick+"/file; touch "+fixed+"/x; echo begun; until test -e go; do sleep 0.1; done; ls "+stick+"; cat "+later+"/file; grep -c jobd-e2e-stick /proc/self/mountinfo")
+			"cat "+stick+"/file; touch "+fixed+"/x; echo begun; until test -e go; do sleep 0.1; done; "+
+				"ls "+stick+"; cat "+later+"/file; grep -c jobd-e2e-stick /proc/self/mountinfo")
 		alice.runningPod("long")
 		x.eventually("it has begun", func() error {
 			if out := alice.jobctl("logs", "jobs/long"); !strings.Contains(out, "begun") {
@@ -322,7 +326,8 @@ func TestHostCommandWithDevices(t *testing.T) {
 	const offer = `{"cdiVersion": "0.6.0", "kind": "example.com/gpu", "containerEdits": {"env": ["CARDS=all"],
   "mounts": [{"hostPath": "/etc/hostname", "containerPath": "/usr/lib/libcards.so", "options": ["ro", "bind"]}],
   "hooks": [{"hookName": "createContainer", "path": "/usr/bin/touch", "args": ["touch", %q]}]},
-"devices": [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/card0", "type": "c", "major": 1, "minor": 5, "permissions": "rw", "fileMode": 438}]}}]}`
+"devices": [{"name": "0", "containerEdits": {"deviceNodes": [
+  {"path": "/dev/card0", "type": "c", "major": 1, "minor": 5, "permissions": "rw", "fileMode": 438}]}}]}`
 	if err := os.WriteFile(filepath.Join(dir, "gpu.json"), fmt.Appendf(nil, offer, ran), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +358,8 @@ func TestAsMeHere(t *testing.T) {
 	x := newTeam(t)
 	alice := x.alice
 	want := fmt.Sprintf("%d\n%d\n%s\n", alice.uid, alice.gid, alice.home)
-	if out := alice.jobctl("submit", "--progress=quiet", "--as-me", "--here", "busybox:1.36", "--", "sh", "-c", "id -u; id -g; pwd; echo x >made"); out != want {
+	out := alice.jobctl("submit", "--progress=quiet", "--as-me", "--here", "busybox:1.36", "--", "sh", "-c", "id -u; id -g; pwd; echo x >made")
+	if out != want {
 		t.Errorf("alice is %s", out)
 	}
 	if out, err := os.ReadFile(filepath.Join(alice.home, "made")); err != nil || string(out) != "x\n" {

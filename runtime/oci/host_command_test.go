@@ -12,13 +12,17 @@ import (
 func hostInput() Input {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{
 		Name: "c", Image: "jobd.dev/host", Command: []string{"./train", "$(X)"}, WorkingDir: "/home/alice", TerminationMessagePath: "/dev/termination-log",
-		Env:             []corev1.EnvVar{{Name: "X", Value: "1"}},
-		SecurityContext: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}, AllowPrivilegeEscalation: ptr(true)},
+		Env: []corev1.EnvVar{{Name: "X", Value: "1"}},
+		SecurityContext: &corev1.SecurityContext{
+			Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}, AllowPrivilegeEscalation: ptr(true),
+		},
 	}}}}
 	return Input{
 		Pod: pod, Container: &pod.Spec.Containers[0], CgroupPath: "/jobd/c", Files: Files{TerminationLog: "/var/lib/jobd/pods/1/files/c.0.message"},
-		Mounts: []specs.Mount{{Destination: "/tmp", Type: "bind", Source: "/var/lib/jobd/pods/1/volumes/emptydir/jobd-tmp", Options: []string{"rbind", "rprivate", "rw"}}},
-		Host:   Host{Capabilities: []string{"CAP_SYS_ADMIN", "CAP_CHOWN"}},
+		Mounts: []specs.Mount{{
+			Destination: "/tmp", Type: "bind", Source: "/var/lib/jobd/pods/1/volumes/emptydir/jobd-tmp", Options: []string{"rbind", "rprivate", "rw"},
+		}},
+		Host: Host{Capabilities: []string{"CAP_SYS_ADMIN", "CAP_CHOWN"}},
 		Command: &HostCommand{
 			Files: "/run/jobd/host", Program: "/usr/bin/jobd-shim", User: specs.User{UID: 1000, GID: 1000, AdditionalGids: []uint32{1000, 27}},
 			Dirs: map[string][]string{"usr": {"relatime"}, "home": {"ro", "nosuid"}, "tmp": nil, "proc": nil, "sys": nil, "dev": nil, "jobd": nil},
@@ -35,8 +39,8 @@ func TestHostCommand(t *testing.T) {
 	if err := in.Command.Check(spec); err != nil {
 		t.Fatal(err)
 	}
-	p := spec.Process
-	if !p.NoNewPrivileges || len(p.Capabilities.Bounding)+len(p.Capabilities.Effective)+len(p.Capabilities.Permitted) > 0 || p.User.UID != 1000 || p.Cwd != "/" {
+	p, caps := spec.Process, spec.Process.Capabilities
+	if !p.NoNewPrivileges || len(caps.Bounding)+len(caps.Effective)+len(caps.Permitted) > 0 || p.User.UID != 1000 || p.Cwd != "/" {
 		t.Errorf("the process is %+v", p)
 	}
 	if want := []string{"/dev/.jobd", "--host-command", "/home/alice", "--", "./train", "1"}; !slices.Equal(p.Args, want) {
