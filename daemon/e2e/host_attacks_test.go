@@ -43,7 +43,8 @@ func TestHostCommandIsRefused(t *testing.T) {
 				"default": "is not for root unless the setting host-root is on", alice.name: "only they may use it here",
 			} {
 				x.isRefused(words, manifest, "create", "-n", namespace, "-f", "-")
-				x.isRefused("jobd.dev/host", manifest, "--as", "unix:"+alice.name, "--as-group", "jobd:role:submit:"+namespace, "create", "-n", namespace, "-f", "-")
+				x.isRefused("jobd.dev/host", manifest, "--as", "unix:"+alice.name, "--as-group", "jobd:role:submit:"+namespace,
+					"create", "-n", namespace, "-f", "-")
 				x.isRefused("jobd.dev/host", manifest, "--kubeconfig", x.kubeconfig(), "create", "-n", namespace, "-f", "-")
 			}
 			bob.refused("orbidden", manifest, "create", "-n", alice.name, "-f", "-")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/hostimage"
 	"github.com/jobd/jobd/api/runas"
@@ -58,6 +57,13 @@ func TestUserOfAHostCommand(t *testing.T) {
 			return nss.User{}, nss.UnknownError{UID: uid}
 		},
 	}
+	asUser := func(uid int64) func(*corev1.PodSecurityContext) {
+		return func(c *corev1.PodSecurityContext) { c.RunAsUser = &uid }
+	}
+	asGroup := func(gid int64) func(*corev1.PodSecurityContext) {
+		return func(c *corev1.PodSecurityContext) { c.RunAsGroup = &gid }
+	}
+	inGroup := func(c *corev1.PodSecurityContext) { c.SupplementalGroups = []int64{50} }
 	for _, c := range []struct {
 		namespace string
 		root      bool
@@ -69,11 +75,11 @@ func TestUserOfAHostCommand(t *testing.T) {
 	}{
 		{namespace: "alice", uid: 1000, gid: 1000, groups: []uint32{1000, 27, 60}},
 		{namespace: "alice", root: true, uid: 1000, gid: 1000, groups: []uint32{1000, 27, 60}},
-		{namespace: "alice", change: func(c *corev1.PodSecurityContext) { c.RunAsUser = ptr.To[int64](0) }, uid: 1000, gid: 1000, groups: []uint32{1000, 27, 60}},
-		{namespace: "alice", change: func(c *corev1.PodSecurityContext) { c.SupplementalGroups = []int64{50} }, uid: 1000, gid: 1000, groups: []uint32{1000, 27, 60}},
-		{namespace: "alice", change: func(c *corev1.PodSecurityContext) { c.RunAsGroup = ptr.To[int64](27) }, uid: 1000, gid: 27, groups: []uint32{1000, 27, 60}},
+		{namespace: "alice", change: asUser(0), uid: 1000, gid: 1000, groups: []uint32{1000, 27, 60}},
+		{namespace: "alice", change: inGroup, uid: 1000, gid: 1000, groups: []uint32{1000, 27, 60}},
+		{namespace: "alice", change: asGroup(27), uid: 1000, gid: 27, groups: []uint32{1000, 27, 60}},
 		{
-			namespace: "alice", change: func(c *corev1.PodSecurityContext) { c.RunAsGroup = ptr.To[int64](50) }, wrong: "is not in group 50 any more",
+			namespace: "alice", change: asGroup(50), wrong: "is not in group 50 any more",
 			is: errdefs.IsPermissionDenied,
 		},
 		{namespace: "gone", wrong: "knows no user 1001", is: errdefs.IsNotFound},
@@ -81,11 +87,11 @@ func TestUserOfAHostCommand(t *testing.T) {
 		{namespace: "nobodys", wrong: "host-root is off", is: errdefs.IsPermissionDenied},
 		{namespace: "nobodys", root: true, groups: []uint32{0}},
 		{
-			namespace: "nobodys", root: true, change: func(c *corev1.PodSecurityContext) { c.RunAsUser = ptr.To[int64](1000) },
+			namespace: "nobodys", root: true, change: asUser(1000),
 			uid: 1000, gid: 1000, groups: []uint32{1000, 27, 60},
 		},
 		{
-			namespace: "nobodys", root: true, change: func(c *corev1.PodSecurityContext) { c.RunAsUser = ptr.To[int64](1002) }, wrong: "no answer",
+			namespace: "nobodys", root: true, change: asUser(1002), wrong: "no answer",
 			is: errdefs.IsUnavailable,
 		},
 	} {

@@ -177,14 +177,13 @@ func (r *Runtime) hostOf(spec *specs.Spec) *protocol.Host {
 	if at == "" {
 		return nil
 	}
-	h := &protocol.Host{At: at}
-	for _, dir := range []string{r.config.Root, r.config.State} {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			dir = real
+	real := func(dir string) string { // as mounts are listed
+		if found, err := filepath.EvalSymlinks(dir); err == nil {
+			return found
 		}
-		h.Without = append(h.Without, dir)
+		return dir
 	}
-	return h
+	return &protocol.Host{At: real(at), Without: []string{real(r.config.Root), real(r.config.State)}, Own: oci.OwnInRoot()}
 }
 
 // keepLayers lets the layers of the containers of a pod be used by no others after them.

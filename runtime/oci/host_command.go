@@ -33,6 +33,15 @@ type HostCommand struct {
 // ownDirs are those in the root of a container that it has of its own, whatever the host has there.
 var ownDirs = []string{"/proc", "/dev", "/sys", hostimage.TmpDir, hostimage.VolumesDir}
 
+// OwnInRoot returns the names of what a container that runs a command of the host has of its own in its root.
+func OwnInRoot() []string {
+	var names []string
+	for _, dir := range ownDirs {
+		names = append(names, strings.TrimPrefix(dir, "/"))
+	}
+	return names
+}
+
 // mounts returns those of the host's directories, and of the program. Theirs is not the type "bind": where the OCI runtime
 // finds them there is nothing before, and nobody could tell that they are directories.
 func (h *HostCommand) mounts() []specs.Mount {

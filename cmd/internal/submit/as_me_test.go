@@ -58,7 +58,9 @@ func TestAsMeHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"runAsUser: " + strconv.Itoa(os.Getuid()) + "\n", "runAsGroup: ", "mountPath: /usr\n", "workingDir: /usr\n", "type: Directory\n"} {
+	for _, want := range []string{
+		"runAsUser: " + strconv.Itoa(os.Getuid()) + "\n", "runAsGroup: ", "mountPath: /usr\n", "workingDir: /usr\n", "type: Directory\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it lacks %q:\n%s", want, got)
 		}

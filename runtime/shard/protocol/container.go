@@ -75,6 +75,8 @@ type Host struct {
 	At string `json:"at"`
 	// Without are directories below which nothing that is mounted is shown.
 	Without []string `json:"without,omitempty"`
+	// Own are names in the root that the container has of its own: no symlinks of the host's.
+	Own []string `json:"own,omitempty"`
 }
 
 // Pins are pinned namespaces.

@@ -93,7 +93,7 @@ func linkHost(h *protocol.Host, rootfs string) error {
 		return fmt.Errorf("root of the host: %w", err)
 	}
 	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink == 0 {
+		if e.Type()&fs.ModeSymlink == 0 || slices.Contains(h.Own, e.Name()) {
 			continue
 		}
 		to, err := os.Readlink(filepath.Join(h.At, e.Name()))

@@ -58,6 +58,14 @@ func TestShowHost(t *testing.T) {
 		if s.err = linkHost(h, filepath.Join(dir, "rootfs")); s.err != nil {
 			return
 		}
+		own := *h
+		if own.Own = []string{"bin"}; os.Remove(filepath.Join(dir, "rootfs", "bin")) == nil {
+			s.err = linkHost(&own, filepath.Join(dir, "rootfs"))
+			if _, err := os.Lstat(filepath.Join(dir, "rootfs", "bin")); err == nil {
+				t.Error("what the container has of its own is a symlink of the host's")
+			}
+			_ = os.Symlink("usr/bin", filepath.Join(dir, "rootfs", "bin"))
+		}
 		// Twice it would show what it shows already.
 		if err := l.showHost(h); err == nil || !strings.Contains(err.Error(), "is not empty") {
 			s.err = err
