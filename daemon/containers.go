@@ -18,6 +18,7 @@ import (
 	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/internal/nss"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/containerd"
@@ -113,6 +114,9 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	shared := &processes.Processes{
 		Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: runtime.ShardCgroup(c.Root) + "/shard-0", Pins: r.Pins(),
 	}
+	commands := sandbox.HostCommands{
+		Objects: files.objects, Files: c.StateLayout().Host(), Program: shim, Root: c.HostRoot, Lookup: nss.Lookup,
+	}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
 	usage := disk.Usage{Runtime: r, Volumes: files.volumes, LogPath: from.logs.Path}
 	return &containers{
@@ -123,7 +127,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		userNamespaces: users.Supported() == nil,
 		workers: worker.Config{
 			Runtime:     r,
-			Images:      images,
+			Images:      sandbox.HostImages{Images: images},
 			PullSecrets: files.objects.PullSecrets,
 			Begin:       r.Expect,
 			Address: func(obj *corev1.Pod) string {
@@ -140,8 +144,10 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				AppArmor: appArmor, SELinux: sandbox.SELinux(),
 				Devices: m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit),
 				NameServer: nameServer, Services: files.objects.Services, Processes: shared,
+				Commands: commands,
 			},
 			Steps: []worker.Step{
+				sandbox.HostUser(commands),
 				sandbox.RuntimeClass(files.objects, r, c.StateLayout().Handlers()),
 				sandbox.AppArmor(appArmor),
 				sandbox.Devices(m.devices),
@@ -328,7 +334,7 @@ func (d *daemon) openSimulated(from sources) (*containers, error) {
 	return &containers{
 		runtime: r, api: api, volumes: provision.Simulated{}, epoch: from.machine.Boot,
 		workers: worker.Config{
-			Runtime: r, Images: r, Spec: sandbox.SimulatedSpecs{}, Report: from.inbox.Report, Logger: d.config.Logger,
+			Runtime: r, Images: sandbox.HostImages{Images: r}, Spec: sandbox.SimulatedSpecs{}, Report: from.inbox.Report, Logger: d.config.Logger,
 		},
 	}, nil
 }

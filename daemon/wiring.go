@@ -274,8 +274,8 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration,
 			WorkloadWithJob: c.WorkloadWithJob, TTL: c.TTL(),
 		},
-		PodSecurity: from.security,
-		MaxPods:     c.MaxPods, Allocatable: node.Amounts(m.allocatable), StarvationAfter: c.StarvationAfter.Duration, Fair: fairShare(c),
+		PodSecurity: from.security, HostRoot: c.HostRoot,
+		MaxPods: c.MaxPods, Allocatable: node.Amounts(m.allocatable), StarvationAfter: c.StarvationAfter.Duration, Fair: fairShare(c),
 		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(), Receivers: c.NotifyReceivers,
 		Node: m.Node(host.Description{
 			Capacity: m.capacity, Allocatable: m.allocatable, MaxPods: c.MaxPods, Runtime: k.runtime.Describe(),
@@ -386,7 +386,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
 		}),
 		Past: past, History: history.Reader{Store: from.store}, Receivers: d.deliveries,
-		NodeName: from.machine.Name, EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
+		NodeName: from.machine.Name, EventTTL: c.EventTTL.Duration, PodSecurity: from.security, HostRoot: d.config.HostRoot,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jobd/jobd/api/authorization"
 	"github.com/jobd/jobd/api/creation"
+	"github.com/jobd/jobd/api/hostimage"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/api/storage"
@@ -29,6 +30,8 @@ type PodSecurity struct {
 	Store  *store.Store
 	Access *authorization.Authorizer
 	Policy *podsecurity.Policy
+	// HostRoot is as in HostImage.
+	HostRoot bool
 }
 
 var _ admission.ValidationInterface = PodSecurity{}
@@ -77,6 +80,9 @@ func (s PodSecurity) Reaches(ctx context.Context, pod *corev1.Pod) error {
 	refusal := s.Policy.Refusal(ctx, ns, pod, admissionv1.Connect, who.GetName())
 	if refusal == nil {
 		refusal = runsAs(ns, pod)
+	}
+	if refusal == nil && hostimage.Uses(&pod.Spec) {
+		refusal = mayRunHere(ctx, ns, who.GetName(), s.HostRoot)
 	}
 	if refusal == nil {
 		return nil

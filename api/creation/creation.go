@@ -55,9 +55,10 @@ type Rule struct {
 // First is what is asked before all else: whether there is the namespace.
 func First() []Rule { return []Rule{{Check: checkNamespace}} }
 
-// Rules returns the other rules, in their order. A nil policy takes any pod.
-func Rules(policy *podsecurity.Policy) []Rule {
+// Rules returns the other rules, in their order. A nil policy takes any pod. hostRoot says that root may run commands of the host.
+func Rules(policy *podsecurity.Policy, hostRoot bool) []Rule {
 	return []Rule{
+		{Fill: fillHostImage, Check: func(_ context.Context, r *Request) (refusal, err error) { return CheckHostImage(r, hostRoot) }},
 		{Fill: fillRunAs, Check: checkRunAs},
 		{Fill: fillFromLimitRanges, Check: CheckLimitRanges},
 		{Fill: resolveReferences},

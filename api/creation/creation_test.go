@@ -61,7 +61,7 @@ func TestNewPodsMeetTheRules(t *testing.T) {
 						corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil),
 					From: &c.there, Called: pod.GenerateName,
 				}
-				all := append(First(), Rules(nil)...)
+				all := append(First(), Rules(nil, false)...)
 				refusal, err := Fill(all, r)
 				if err == nil && refusal == nil {
 					refusal, err = Check(t.Context(), all, r)

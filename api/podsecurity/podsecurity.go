@@ -56,7 +56,7 @@ func New(c Configuration) (*Policy, error) {
 	if errs := validation.ValidatePodSecurityConfiguration(internal); len(errs) > 0 {
 		return nil, errs[0]
 	}
-	evaluator, err := policy.NewEvaluator(append(policy.DefaultChecks(), checkDevices()), nil)
+	evaluator, err := policy.NewEvaluator(append(policy.DefaultChecks(), checkDevices(), checkHostImage()), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +88,11 @@ func Concerns(r schema.GroupResource) bool {
 func (p *Policy) Review(ctx context.Context, a api.Attributes, ns *corev1.Namespace) *admissionv1.AdmissionResponse {
 	paths, _ := hostpath.Of(ns) // a list that cannot be read allows nothing
 	forbidden, excused := review(paths, a)
+	if shows, without := reviewHostImage(ns, paths, excused); shows != nil && forbidden == nil {
+		forbidden = shows
+	} else {
+		excused = without
+	}
 	isPod := a.GetResource().GroupResource() == corev1.Resource("pods")
 	if forbidden != nil && isPod && (a.GetOperation() != admissionv1.Update || runsOther(a)) {
 		refusal := apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), forbidden)
@@ -166,10 +171,9 @@ func (p *Policy) ReviewNamespace(ctx context.Context, a api.Attributes, pods Lis
 	ns, _ := obj.(*corev1.Namespace)
 	return p.with(nil, func(ctx context.Context, name string) ([]*corev1.Pod, error) {
 		list, err := pods(ctx, name)
-		if paths, _ := hostpath.Of(ns); paths != nil {
-			for _, pod := range list {
-				pod.Spec = *paths.Excused(&pod.Spec)
-			}
+		paths, _ := hostpath.Of(ns)
+		for _, pod := range list {
+			pod.Spec = *excuseHostImage(ns, paths.Excused(&pod.Spec))
 		}
 		return list, err
 	}).ValidateNamespace(ctx, a)

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/hostimage"
 )
 
 const (
@@ -57,6 +59,16 @@ func Of(ns *corev1.Namespace) (*Identity, error) {
 		return nil, fmt.Errorf("%s: %w", Annotation, err)
 	}
 	return &id, nil
+}
+
+// UserOf returns the user of this machine whom a namespace belongs to, by name and numbers; nil if it is nobody's.
+func UserOf(ns *corev1.Namespace) (name string, id *Identity, err error) {
+	name = ns.Annotations[UserAnnotation]
+	if name == "" {
+		return "", nil, nil
+	}
+	id, err = Of(ns)
+	return name, id, err
 }
 
 // Validate checks the annotation of a Namespace.
@@ -190,7 +202,7 @@ func (id *Identity) Check(spec *corev1.PodSpec, at *field.Path, whole bool) (err
 	for _, of := range []struct {
 		name string
 		set  bool
-	}{{"hostNetwork", spec.HostNetwork}, {"hostPID", spec.HostPID}, {"hostIPC", spec.HostIPC}} {
+	}{{"hostNetwork", spec.HostNetwork && !hostimage.Uses(spec)}, {"hostPID", spec.HostPID}, {"hostIPC", spec.HostIPC}} {
 		if of.set {
 			errs = append(errs, field.Forbidden(at.Child(of.name), "must be false in this namespace"))
 		}

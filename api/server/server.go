@@ -144,6 +144,8 @@ type Config struct {
 	EventTTL time.Duration
 	// PodSecurity decides which pods a namespace allows. Default: as its labels say, and any without a label.
 	PodSecurity *podsecurity.Policy
+	// HostRoot lets root run commands of this machine by the image jobd.dev/host.
+	HostRoot bool
 	// WorkloadWithJob makes gangs of Jobs that are Indexed and run all their indexes at a time.
 	WorkloadWithJob bool
 
@@ -332,11 +334,12 @@ func (s *Server) admission() admission.Interface {
 		admit.Controllers{Store: c.Store},
 		admit.AccountRole{Store: c.Store, Access: s.access},
 		admit.RunAs{Store: c.Store},
+		admit.HostImage{Store: c.Store, Root: c.HostRoot},
 		s.podSecurity(),
 		privilegedServices{s},
 		admit.ClaimClass{Store: c.Store, StandIn: !c.UnknownStorageClassWaits},
 		admit.Escalation{Access: s.access},
-		admit.Creation{Store: c.Store, Rules: creation.Rules(c.PodSecurity)},
+		admit.Creation{Store: c.Store, Rules: creation.Rules(c.PodSecurity, c.HostRoot)},
 		admit.ResourceQuotas{Store: c.Store},
 	}
 	if c.WorkloadWithJob {
@@ -346,7 +349,7 @@ func (s *Server) admission() admission.Interface {
 }
 
 func (s *Server) podSecurity() admit.PodSecurity {
-	return admit.PodSecurity{Store: s.config.Store, Access: s.access, Policy: s.config.PodSecurity}
+	return admit.PodSecurity{Store: s.config.Store, Access: s.access, Policy: s.config.PodSecurity, HostRoot: s.config.HostRoot}
 }
 
 // reaches refuses pods that the client of a request may not reach into, or that are not on this machine.

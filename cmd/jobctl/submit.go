@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubectl/pkg/util/completion"
 
 	"github.com/jobd/jobd/cmd/internal/interactive"
+	"github.com/jobd/jobd/cmd/internal/overssh"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/internal/printable"
 )
@@ -43,7 +44,7 @@ type submitter struct {
 func (s submitter) submitCommand() *cobra.Command {
 	o := submit.Options{}
 	cmd := &cobra.Command{
-		Use:                   "submit (-f FILE | --image IMAGE [-- COMMAND ARG...] | --image IMAGE SCRIPT [ARG...])",
+		Use:                   "submit (-f FILE | (--image IMAGE | --host) -- COMMAND ARG... | (--image IMAGE | --host) SCRIPT [ARG...])",
 		DisableFlagsInUseLine: true,
 		Short:                 "Run a Job to its end: create it, show its logs, exit with its exit code",
 		Long: `Run a Job to its end: create it, show its logs and progress, and exit with its exit code.
@@ -61,6 +62,12 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
 
   # Ten pods with an index each, four at a time, with a directory of this machine
   jobctl submit --image busybox:1.36 --completions 10 --parallelism 4 --indexed --volume .:/data -- sh -c 'echo $JOB_COMPLETION_INDEX >>/data/out'
+
+  # A command of this machine, as you, in this directory, with 4 CPUs and a limit of memory
+  jobctl submit --host --cpu 4 --memory 16Gi -- ./train.py --epochs 10
+
+  # An image with your files: as you, in this directory
+  jobctl submit --as-me --here --image python:3.13 -- python3 train.py
 
   # A script for sbatch or qsub; its output goes to files in this directory
   jobctl submit --image python:3.13 --volume $PWD:$PWD --workdir $PWD train.sh
@@ -176,7 +183,8 @@ func (s submitter) fail(err error, code int) int {
 }
 
 func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) int {
-	o.Here = !s.to.cluster
+	o.Elsewhere = s.to.cluster || overssh.Is(s.to.socket)
+	o.Here = !o.Elsewhere
 	m, err := s.manifests(cmd, o, args)
 	if err != nil {
 		return s.fail(err, submit.ExitFailed)
@@ -254,6 +262,9 @@ func (s submitter) manifests(cmd *cobra.Command, o *submit.Options, args []strin
 		return nil, errors.New("--user names a user of a kubeconfig: that of a container is the securityContext (runAsUser) of a file (-f)")
 	}
 	dash := cmd.ArgsLenAtDash()
+	if dash == 1 && o.Image == "" && (o.AsMe || o.InPlace) {
+		o.Image, args, dash = args[0], args[1:], 0
+	}
 	if script, rest, ok := submit.ScriptNamed(args, dash); ok {
 		m, notes, err := o.Script(cmd.Flags(), script, rest, s.streams.In)
 		for _, note := range notes {

@@ -3,7 +3,8 @@
 // process of a pod whose containers share a PID namespace; see package runtime/processes. With --guard it waits for the
 // death of a `jobd run` to clear up after it; see package daemon/ephemeral. With --files it copies files in a container, as
 // one of the container's processes; see package runtime/archive. With --namespaces it makes the user namespace of a pod; see
-// package runtime/userns/holder.
+// package runtime/userns/holder. With --host-command it becomes a command of the host, in a container of the image jobd.dev/host; see
+// package runtime/hostexec.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/jobd/jobd/runtime/archive"
+	"github.com/jobd/jobd/runtime/hostexec"
 	"github.com/jobd/jobd/runtime/processes"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 	"github.com/jobd/jobd/runtime/shard/server"
@@ -37,6 +39,7 @@ func main() {
 	users := flag.String("user-namespace", "", "with --init: `path` of the user namespace to be it in")
 	idle := flag.Bool("idle", false, "do nothing until killed")
 	files := flag.Bool("files", false, "copy files in a container: pack PATH, or unpack PATH NAME")
+	hostCommand := flag.String(hostexec.Flag[2:], "", "go to a `directory`, and become the command that follows")
 	guard := flag.Bool("guard", false, "wait for the end of the standard input, and then become the program that follows")
 	namespaces := flag.String(holder.Flag[2:], "", "make `namespaces` with a range of ids, until the end of the standard input")
 	showVersion := flag.Bool("version", false, "print the version and exit")
@@ -44,6 +47,9 @@ func main() {
 	if *showVersion {
 		fmt.Printf("jobd-shim %s (%s, protocol %d)\n", version, runtime.Version(), protocol.Version)
 		return
+	}
+	if *hostCommand != "" {
+		os.Exit(hostexec.Main(*hostCommand, flag.Args()))
 	}
 	if *files {
 		if err := archive.Inside(context.Background(), flag.Args(), os.Stdin, os.Stdout); err != nil {

@@ -39,6 +39,7 @@ type Config struct {
 	SocketGroup string          `json:"socket-group,omitempty"`
 	UsersSocket string          `json:"users-socket,omitempty"`
 	Users       people.Settings `json:"users,omitempty"` // nobody: there is no such socket
+	HostRoot    bool            `json:"host-root,omitempty"`
 	Listen      string          `json:"listen,omitempty"`
 
 	Runtime               string          `json:"runtime,omitempty"`

@@ -19,6 +19,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"group whose members may use that socket, and so are as good as root, if there is one of that name")
 	flags.Var(&c.Users, "users",
 		"users of the machine who get a namespace of their own, in which pods run as themselves; @ begins a group (docs/team.md; nobody)")
+	flags.BoolVar(&c.HostRoot, "host-root", false,
+		"let root run commands of this machine as Jobs too (jobctl submit --host), as users may in their namespaces (docs/team.md)")
 	flags.StringVar(&c.UsersSocket, "users-socket", "", "unix socket of those users, which anybody may open (SOCKET-users.sock)")
 	flags.StringVar(&c.Listen, "listen", "",
 		"also serve the API over TLS on this loopback host:port, and write ROOT/kubeconfig")

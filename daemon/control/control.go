@@ -65,6 +65,8 @@ type Config struct {
 	Settings job.Settings
 	// PodSecurity decides which pods a namespace takes; nil means any.
 	PodSecurity *podsecurity.Policy
+	// HostRoot lets root run commands of this machine by the image jobd.dev/host.
+	HostRoot bool
 	// MaxPods is how many pods may be on the node at once, Allocatable what they may request together; nil means no
 	// limit.
 	MaxPods     int
@@ -212,7 +214,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		budgets  = upkeep.NewBudgets(timers)
 		gate     = hold.NewGate()
 		uses     = volumes.NewUses()
-		doors    = door.New(config.PodSecurity)
+		doors    = door.New(config.PodSecurity, config.HostRoot)
 		gangs    = gang.New(capacity, config.Settings, doors)
 
 		podRecords = newPodRecords(config.Workers, config.Aside)

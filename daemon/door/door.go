@@ -33,8 +33,10 @@ import (
 // Keeper opens doors.
 type Keeper struct{ rules []creation.Rule }
 
-// New makes one. A nil policy lets in any pods.
-func New(policy *podsecurity.Policy) *Keeper { return &Keeper{creation.Rules(policy)} }
+// New makes one. A nil policy lets in any pods, and hostRoot those of root with commands of the host.
+func New(policy *podsecurity.Policy, hostRoot bool) *Keeper {
+	return &Keeper{creation.Rules(policy, hostRoot)}
+}
 
 // Kind is what is to be created.
 type Kind struct {

@@ -42,6 +42,7 @@ var crashScenarios = map[string]crashScenario{
 	"debug":            {points: []string{"processes.pin.made", "processes.pin.mounted"}, run: crashDebug},
 	"declared volumes": {points: []string{"declared-volume.filled"}, run: crashDeclaredVolume},
 	"abandoned claims": {points: []string{"claim.abandoned"}, run: crashAbandonedClaim},
+	"host commands":    {points: []string{"shard.host.shown"}, prepare: prepareHost, run: crashHost},
 	"manifests": {
 		points: []string{"manifests.apply.begun", "manifests.apply.done", "manifests.remove.done"}, most: 4,
 		prepare: prepareManifests, run: crashManifests,

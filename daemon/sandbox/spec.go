@@ -3,6 +3,8 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"errors"
+	"net/netip"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +48,8 @@ type Specs struct {
 	// Services returns those to which a pod has links.
 	Services  func(*corev1.Pod) ([]*corev1.Service, error)
 	Processes *processes.Processes
+	// Commands are those of the host that containers run.
+	Commands HostCommands
 }
 
 // Spec makes the spec of one attempt of a container.
@@ -88,11 +92,21 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err != nil {
 		return nil, err
 	}
+	command, err := b.Commands.of(ctx, in.Pod, in.Container)
+	if err != nil {
+		return nil, err
+	}
+	api := b.API.Of(in.Pod)
+	if command != nil {
+		in.Image.Config.Env = command.Env
+		files, services, api = oci.Files{TerminationLog: files.TerminationLog}, nil, netip.AddrPort{}
+	}
 	id := runtime.ContainerID(string(in.Pod.UID), in.Container.Name, in.Attempt)
 	spec, err := oci.Spec(oci.Input{
 		Pod:        in.Pod,
 		Container:  in.Container,
 		Image:      in.Image.Config,
+		Command:    command,
 		CgroupPath: cmp.Or(in.Sandbox.Cgroup, b.Cgroups) + "/" + id,
 		Mounts:     mounts,
 		Declared:   declared,
@@ -105,7 +119,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		NodeName:    b.Node.Name,
 		HostIPs:     b.Node.HostIPs,
 		PodIPs:      in.Sandbox.IPs,
-		API:         b.API.Of(in.Pod),
+		API:         api,
 		Services:    services,
 		VolumeFile:  func(volume, path string) ([]byte, error) { return b.Volumes.ReadFile(in.Pod, volume, path) },
 		Allocatable: b.Node.Allocatable,
@@ -134,8 +148,17 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err := relabel(spec, files, declared, in); err != nil {
 		return nil, err
 	}
-	if err := b.Devices.Inject(spec, in.Sandbox.Devices[in.Container.Name]); err != nil {
+	inject := b.Devices.Inject
+	if command != nil {
+		inject = b.Devices.InjectNodes
+	}
+	if err := inject(spec, in.Sandbox.Devices[in.Container.Name]); err != nil {
 		return nil, err
+	}
+	if command != nil {
+		if err := errors.Join(command.Check(spec), likeTmp(spec)); err != nil {
+			return nil, err
+		}
 	}
 	return spec, oci.CheckTexts(spec)
 }

@@ -67,7 +67,7 @@ func TestMounts(t *testing.T) {
 	if got, want := Root("/r").Mounts(), []string{"/r/containerd", "/r/pods"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	want := []string{"/s/attached", "/s/containerd", "/s/ns", "/s/ns-prepared", "/s/pins", "/s/pods", "/s/processes", "/s/shards", "/s/userns"}
+	want := []string{"/s/attached", "/s/containerd", "/s/host", "/s/ns", "/s/ns-prepared", "/s/pins", "/s/pods", "/s/processes", "/s/shards", "/s/userns"}
 	if got := State("/s").Mounts(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -19,6 +19,7 @@ var inState = []entry{
 	{pattern: "epoch"},
 	{pattern: "epoch~new"}, // being written
 	{pattern: "handlers"},
+	{pattern: "host", mounts: true}, // never among the host's own mounts; but it would be the host's root
 	{pattern: "jobd-users.sock"},
 	{pattern: "jobd.sock"},
 	{pattern: "ns", mounts: true},
@@ -75,6 +76,10 @@ func UsersSocket(socket string) string { return strings.TrimSuffix(socket, ".soc
 
 // PodAPI is the file with the address at which pods without a bridge reach the API.
 func (s State) PodAPI() string { return s.join("pod-api") }
+
+// Host is an empty directory, at which a container that runs a command of the host finds the host's files: in the mounts that its OCI
+// runtime has, and not in the host's own.
+func (s State) Host() string { return s.join("host") }
 
 // Containerd is the embedded containerd's: what it mounts, and its records of containers, which need no fsync.
 func (s State) Containerd() string { return s.join("containerd") }

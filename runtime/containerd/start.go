@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -100,6 +101,10 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	if err != nil {
 		return status, err
 	}
+	hosted := r.hostOf(c.Spec)
+	if hosted != nil && made.by.Foreign {
+		return status, fmt.Errorf("%s cannot run commands of the host, only crun and runc can: %w", made.by.Path, errdefs.ErrFailedPrecondition)
+	}
 	s := r.shards.at(held.shard)
 	lacks := ""
 	switch {
@@ -109,6 +114,8 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		lacks = "neither terminals nor stdin"
 	case usersOf(c.Spec).Size > 0 && !s.Can(protocol.CanMapUsers):
 		lacks = "no user namespaces"
+	case hosted != nil && !s.Can(protocol.CanShowHost):
+		lacks = "no commands of the host"
 	case made.by.Foreign && !s.Can(protocol.CanRunForeign):
 		lacks = "no OCI runtimes but crun and runc"
 	}
@@ -121,6 +128,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		Spec:        made.spec,
 		Facts:       made.facts,
 		Pins:        pinned,
+		Host:        hosted,
 		Rootfs:      made.rootfs,
 		Stdin:       c.Stdin,
 		StdinOnce:   c.StdinOnce,
@@ -160,6 +168,22 @@ func (r *Runtime) pinsOf(spec *specs.Spec) (*protocol.Pins, error) {
 		return nil, nil
 	}
 	return &protocol.Pins{In: r.pins.Mounts(), Paths: paths}, nil
+}
+
+// hostOf returns where the mounts of a spec find the host's files; nil if they do not look for them. They are shown without what is mounted
+// for containers.
+func (r *Runtime) hostOf(spec *specs.Spec) *protocol.Host {
+	at := spec.Annotations[oci.AnnotationHost]
+	if at == "" {
+		return nil
+	}
+	real := func(dir string) string { // as mounts are listed
+		if found, err := filepath.EvalSymlinks(dir); err == nil {
+			return found
+		}
+		return dir
+	}
+	return &protocol.Host{At: real(at), Without: []string{real(r.config.Root), real(r.config.State)}, Own: oci.OwnInRoot()}
 }
 
 // keepLayers lets the layers of the containers of a pod be used by no others after them.

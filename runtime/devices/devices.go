@@ -286,6 +286,24 @@ func (d *Devices) Inject(spec *specs.Spec, kinds map[corev1.ResourceName][]strin
 	return nil
 }
 
+// InjectNodes adds only the device nodes and the variables: what runs with the host's own files has all libraries already, and mounts and
+// hooks would change those files.
+func (d *Devices) InjectNodes(spec *specs.Spec, kinds map[corev1.ResourceName][]string) error {
+	with := &specs.Spec{Process: &specs.Process{Env: spec.Process.Env}, Linux: &specs.Linux{Resources: &specs.LinuxResources{}}}
+	if err := d.Inject(with, kinds); err != nil {
+		return err
+	}
+	spec.Process.Env = with.Process.Env
+	spec.Linux.Devices = append(spec.Linux.Devices, with.Linux.Devices...)
+	if added := with.Linux.Resources.Devices; len(added) > 0 {
+		if spec.Linux.Resources == nil {
+			spec.Linux.Resources = &specs.LinuxResources{}
+		}
+		spec.Linux.Resources.Devices = append(spec.Linux.Resources.Devices, added...)
+	}
+	return nil
+}
+
 // distinct names each device once. Files may list one under several names, by number and by UUID, and name bundles of
 // several, such as "all".
 func distinct(all []*cdi.Device) (names []string) {

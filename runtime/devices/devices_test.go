@@ -222,3 +222,22 @@ func TestShare(t *testing.T) {
 
 // atOnce waits where nobody else needs the turn.
 func atOnce(wait func()) { wait() }
+
+// Of what a container with the host's own files gets nothing is mounted, and nothing is run.
+func TestInjectNodes(t *testing.T) {
+	const withMore = `{"cdiVersion": "0.6.0", "kind": "vendor.com/gpu", "containerEdits": {"env": ["GPU=all"],
+  "mounts": [{"hostPath": "/etc/hostname", "containerPath": "/usr/lib/lib.so"}], "hooks": [{"hookName": "createContainer", "path": "/bin/true"}]},
+"devices": [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/null"}]}}]}`
+	d, _ := open(t, t.TempDir(), withMore)
+	spec := &specs.Spec{Process: &specs.Process{Env: []string{"A=b"}}, Linux: &specs.Linux{}}
+	if err := d.InjectNodes(spec, map[corev1.ResourceName][]string{kind: {"vendor.com/gpu=0"}}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(spec.Process.Env, []string{"A=b", "GPU=all"}) || len(spec.Linux.Devices) != 1 || len(spec.Linux.Resources.Devices) != 1 ||
+		len(spec.Mounts) > 0 || spec.Hooks != nil {
+		t.Errorf("got %+v", spec)
+	}
+	if err := d.InjectNodes(spec, map[corev1.ResourceName][]string{kind: {"vendor.com/gpu=gone"}}); err == nil {
+		t.Error("one that is gone is had")
+	}
+}

@@ -17,6 +17,8 @@ const (
 	annotationContainerName = "io.kubernetes.cri.container-name"
 	// AnnotationTerminationLog is the path on the host of the container's termination message.
 	AnnotationTerminationLog = "jobd.dev/termination-log"
+	// AnnotationHost is where the mounts of a container that runs a command of the host find the host's files.
+	AnnotationHost = "jobd.dev/host-files"
 	// annotationGroupsPolicy is set to Strict where the groups that /etc/group gives to the user are not taken.
 	annotationGroupsPolicy = "jobd.dev/supplemental-groups-policy"
 	// annotationDeclared is what DeclaredVolumes returns, in JSON.
@@ -64,6 +66,9 @@ func annotations(in Input) map[string]string {
 	}
 	if in.Files.TerminationLog != "" {
 		out[AnnotationTerminationLog] = in.Files.TerminationLog
+	}
+	if in.Command != nil {
+		out[AnnotationHost] = in.Command.Files
 	}
 	if policy := podSecurity(in.Pod).SupplementalGroupsPolicy; policy != nil && *policy == strict {
 		out[annotationGroupsPolicy] = string(strict)

@@ -61,6 +61,9 @@ func mounts(in Input) []specs.Mount {
 		return slices.ContainsFunc(volumes, func(v specs.Mount) bool { return path.Clean(v.Destination) == m.Destination })
 	})
 	out = append(out, volumes...)
+	if in.Command != nil {
+		out = append(out, in.Command.mounts()...)
+	}
 	slices.SortStableFunc(out, func(a, b specs.Mount) int { return cmp.Compare(depth(a.Destination), depth(b.Destination)) })
 	return out
 }

@@ -20,6 +20,8 @@ type Input struct {
 	Pod       *corev1.Pod
 	Container *corev1.Container // of Pod, an init container or a main one
 	Image     imagespec.ImageConfig
+	// Command is the container's if it runs a command of the host; nil: it has an image.
+	Command *HostCommand
 
 	// CgroupPath is absolute below the cgroup root: /jobd/<container id>.
 	CgroupPath string
@@ -148,6 +150,11 @@ func Spec(in Input) (*specs.Spec, error) {
 			MaskedPaths:       maskedPaths(in.Container),
 			ReadonlyPaths:     readonlyPaths(in.Container),
 		},
+	}
+	if in.Command != nil {
+		if err := in.Command.complete(spec, in); err != nil {
+			return nil, err
+		}
 	}
 	if in.Users != nil {
 		spec.Linux.UIDMappings, spec.Linux.GIDMappings = mapping(in), mapping(in)

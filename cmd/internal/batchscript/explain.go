@@ -10,7 +10,7 @@ import (
 type row struct{ theirs, ours string }
 
 var commandRows = []row{
-	{"sbatch SCRIPT, qsub SCRIPT", "jobctl submit --image IMAGE SCRIPT; with --detach it does not follow the Job"},
+	{"sbatch SCRIPT, qsub SCRIPT", "jobctl submit --image IMAGE SCRIPT, or on the machine itself jobctl submit --host SCRIPT; with --detach it does not follow the Job"},
 	{"sbatch --wrap 'COMMAND'", "jobctl submit --image IMAGE -- sh -c 'COMMAND'"},
 	{"srun COMMAND", "jobctl submit --image IMAGE -- COMMAND"},
 	{"srun --pty bash, qsub -I", "jobctl submit -it --image IMAGE -- bash"},

@@ -60,6 +60,10 @@ type FollowOptions struct {
 func (o *Options) AddSubmitFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&o.Files, "filename", "f", nil, "File with the Job and what it needs (ConfigMaps, Secrets ...); - is the standard input")
 	flags.StringVar(&o.Image, "image", "", "Image of the only container of a Job that no file describes; its command follows --")
+	flags.BoolVar(&o.Host, "host", false, "Instead of --image: the command is one of this machine, with its files, as whoever runs this, in this directory "+
+		"(in the home, if the machine is another one), with this PATH, locale and what else is needed to find programs")
+	flags.BoolVar(&o.AsMe, "as-me", false, "With --image: run as whoever runs this, with their groups")
+	flags.BoolVar(&o.InPlace, "here", false, "With --image: mount this directory at its own path, and make it the working directory")
 	flags.StringVar(&o.Name, "name", "", "Name of the Job (that in the file, or one made from the image)")
 	flags.Int32Var(&o.Completions, "completions", 0, "With --image: how many pods have to succeed (1)")
 	flags.Int32Var(&o.Parallelism, "parallelism", 0, "With --image: how many pods run at a time (1)")
@@ -129,7 +133,7 @@ func (o *FollowOptions) Check() error {
 // templateFlags are those that say nothing beside a file.
 var templateFlags = []string{
 	"completions", "parallelism", "indexed", "env", "cpu", "memory", "volume", "workdir", "backoff-limit", "deadline", "ttl",
-	"pull", "label", "gpus", "param", "each", "stdin", "tty",
+	"pull", "label", "gpus", "param", "each", "stdin", "tty", "host", "as-me", "here",
 }
 
 // Manifests reads what the command line names: files, or flags and a command.
@@ -159,7 +163,7 @@ func (o *Options) Manifests(flags *pflag.FlagSet, command []string, stdin io.Rea
 				return nil, err
 			}
 		}
-	case o.Image != "":
+	case o.Image != "" || o.Host:
 		wd, err := os.Getwd()
 		if err != nil {
 			return nil, err
@@ -181,7 +185,7 @@ func (o *Options) Manifests(flags *pflag.FlagSet, command []string, stdin io.Rea
 		}
 		m.Values = values
 	default:
-		return nil, errors.New("nothing to run: name a file with -f, or an image with --image")
+		return nil, errors.New("nothing to run: name a file with -f, an image with --image, or a command of this machine with --host")
 	}
 	return m, o.finish(m)
 }

@@ -48,15 +48,31 @@ type Template struct {
 	Pull         string // always, missing or never
 	Labels       []string
 	Stdin, TTY   bool // the container reads what those write who attach to it, from a terminal
+	// Host: there is no image, but a command of this machine. AsMe runs an image as whoever runs this, and InPlace with the working
+	// directory.
+	Host, AsMe, InPlace bool
+	// Elsewhere: the Job runs on another machine.
+	Elsewhere bool
 }
 
 // Job returns the Job that the flags describe. getenv and wd are those of the command; given reports whether it has a flag,
 // since zero is a value that the API knows, or refuses.
 func (t *Template) Job(getenv func(string) (string, bool), wd string, given func(flag string) bool) (*batchv1.Job, error) {
+	if t.Elsewhere {
+		if wd = ""; t.AsMe || t.InPlace {
+			return nil, errors.New("--as-me and --here are for the jobd of this machine")
+		}
+	}
+	name := containerName(t.Image)
+	if t.Host {
+		if err := t.hostCommand(getenv, wd); err != nil {
+			return nil, err
+		}
+		name = containerName(t.Command[0])
+	}
 	if t.Image == "" {
 		return nil, errors.New("--image is required unless -f names a file")
 	}
-	name := containerName(t.Image)
 	container := corev1.Container{Name: name, Image: t.Image, Command: t.Command, WorkingDir: t.WorkDir}
 	var err error
 	if container.Env, err = environment(t.Env, getenv); err != nil {
@@ -97,6 +113,16 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 		}
 		container.VolumeMounts = append(container.VolumeMounts, mount)
 		pod.Volumes = append(pod.Volumes, volume)
+	}
+	if t.AsMe {
+		if err := asMe(&pod); err != nil {
+			return nil, err
+		}
+	}
+	if t.InPlace {
+		if err := inPlace(&pod, &container, wd); err != nil {
+			return nil, err
+		}
 	}
 	pod.Containers = []corev1.Container{container}
 	j := &batchv1.Job{

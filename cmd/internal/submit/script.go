@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/hostimage"
 	"github.com/jobd/jobd/cmd/internal/batchscript"
 )
 
@@ -119,11 +120,11 @@ func (o *Options) scriptJob(
 			}
 		}
 	}
-	if t.Image == "" {
+	if t.Image == "" && !t.Host {
 		t.Image = s.Image
 	}
-	if t.Image == "" {
-		return nil, errors.New("a script runs in a container: name its image by --image")
+	if t.Image == "" && !t.Host {
+		return nil, errors.New("a script runs in a container: name its image by --image, or have it run on this machine by --host")
 	}
 	if s.CPUs > 0 && !given("cpu") {
 		t.CPU = fmt.Sprint(s.CPUs)
@@ -143,7 +144,11 @@ func (o *Options) scriptJob(
 	}
 	t.Env = slices.Concat(s.Env, t.Env)
 	t.Volumes = slices.Concat(s.Mounts, t.Volumes)
-	inContainer := scriptDir + "/" + fileName(s.Name)
+	at := scriptDir
+	if t.Host {
+		at = hostimage.VolumesDir + "/script"
+	}
+	inContainer := at + "/" + fileName(s.Name)
 	var err error
 	if t.Command, err = s.Command(inContainer, args); err != nil {
 		return nil, err
@@ -155,13 +160,13 @@ func (o *Options) scriptJob(
 	pod := &j.Spec.Template.Spec
 	c := &pod.Containers[0]
 	for _, f := range []*batchscript.File{s.Output, s.Error} {
-		if f != nil && !isKept(f.Pattern, c) {
+		if f != nil && !t.Host && !isKept(f.Pattern, c) {
 			return nil, fmt.Errorf("%s %s: the file would be lost with the container: mount a directory for it, such as with --volume %s:%[3]s "+
 				"--workdir %[3]s; or leave the output to jobctl logs, with --ignore-directive", f.At, f.Pattern, wd)
 		}
 	}
 	c.Env = slices.Concat(s.Environment(wd), c.Env)
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "script", MountPath: scriptDir, ReadOnly: true})
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "script", MountPath: at, ReadOnly: true})
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "script", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 		Items: []corev1.DownwardAPIVolumeFile{{
 			Path: fileName(s.Name), Mode: ptr.To[int32](0o755),

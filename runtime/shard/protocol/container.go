@@ -42,6 +42,8 @@ type Start struct {
 	Pins *Pins `json:"pins,omitempty"`
 	// Rootfs is mounted, in order, in a mount namespace that ends with the container: nobody has to unmount it.
 	Rootfs []Mount `json:"rootfs"`
+	// Host: it runs a command of the host. CanShowHost says that a shard knows of this.
+	Host *Host `json:"host,omitempty"`
 	// Stdin: the container has a stdin, which is written to by those who attach. It never ends, except that with
 	// StdinOnce it ends when the first of them says so; that of a terminal never ends.
 	Stdin     bool `json:"stdin,omitempty"`
@@ -65,6 +67,16 @@ type Start struct {
 	RuntimeTimeout time.Duration `json:"runtimeTimeout,omitempty"`
 	// Labels are kept with the container and returned with it. They mean nothing to the shard.
 	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Host says where the mounts of the spec find the host's files.
+type Host struct {
+	// At is an empty directory at which they are shown, with all that is mounted there, to the OCI runtime alone.
+	At string `json:"at"`
+	// Without are directories below which nothing that is mounted is shown.
+	Without []string `json:"without,omitempty"`
+	// Own are names in the root that the container has of its own: no symlinks of the host's.
+	Own []string `json:"own,omitempty"`
 }
 
 // Pins are pinned namespaces.

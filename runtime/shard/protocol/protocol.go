@@ -92,11 +92,13 @@ const (
 	CanOutlive = "exec-outlives"
 	// CanFindPins: it starts containers in namespaces that are pinned elsewhere than in the host's mounts.
 	CanFindPins = "find-pins"
+	// CanShowHost: it starts containers that run commands of the host.
+	CanShowHost = "show-host"
 )
 
 // Capabilities returns all that a shard of this version can do.
 func Capabilities() []string {
-	return []string{CanExec, CanAttach, CanCallOff, CanMapUsers, CanRunForeign, CanExecOwn, CanFindPins, CanOutlive}
+	return []string{CanExec, CanAttach, CanCallOff, CanMapUsers, CanRunForeign, CanExecOwn, CanFindPins, CanOutlive, CanShowHost}
 }
 
 // Encode makes a frame of a header and a body, for one write.

@@ -269,6 +269,7 @@ func (c *container) runRuntime(expected expectation, out *output, binds []protoc
 		mounts:  c.record.Rootfs,
 		binds:   binds,
 		users:   c.record.Users,
+		host:    c.record.Host,
 		argv:    c.commandLine(socket),
 		inPlace: c.record.ForeignRuntime,
 		files:   files,

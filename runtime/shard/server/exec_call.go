@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/hostexec"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
@@ -180,7 +181,17 @@ func (c *container) writeProcess(path string, e protocol.Exec) error {
 	if err := json.Unmarshal(content, &config); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
-	changes := map[string]any{"args": e.Args, "terminal": e.TTY}
+	args := e.Args
+	if c.record.Host != nil && !e.Own {
+		var own []string
+		if err := json.Unmarshal(config.Process["args"], &own); err != nil {
+			return fmt.Errorf("spec: command: %w", err)
+		}
+		if args, err = hostexec.Instead(own, args); err != nil {
+			return err
+		}
+	}
+	changes := map[string]any{"args": args, "terminal": e.TTY}
 	if e.TTY {
 		var env []string
 		if err := json.Unmarshal(config.Process["env"], &env); err != nil {

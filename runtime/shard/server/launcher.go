@@ -83,6 +83,7 @@ type launch struct {
 	mounts []protocol.Mount
 	binds  []protocol.Bind // what the process is going to mount there
 	users  *users          // that the mounts are for; nil: the host's
+	host   *protocol.Host  // that is shown; nil: it is not
 	argv   []string
 	// inPlace: the program is executed where it lies, not from a copy in memory.
 	inPlace bool
@@ -161,10 +162,22 @@ func (l *launcher) inside(ctx context.Context, t *launchThread, p launch) (pid i
 			return 0, nil, err
 		}
 	}
+	if p.host != nil {
+		if err := l.showHost(p.host); err != nil {
+			return 0, nil, err
+		}
+	}
 	if root, err = l.overlays.mount(p.mounts, p.rootfs, own); err != nil {
 		return 0, nil, err
 	}
-	makeMountPoints(p.rootfs, p.binds, own)
+	if p.host != nil {
+		err = linkHost(p.host, p.rootfs)
+	} else {
+		makeMountPoints(p.rootfs, p.binds, own)
+	}
+	if err != nil {
+		return 0, root, err
+	}
 	if ctx.Err() != nil {
 		return 0, root, context.Cause(ctx)
 	}
