@@ -27,8 +27,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// A namespace may write this many notices at once, and then one in every interval, so that a Job that starts others over and
-// over fills nobody's mailbox.
+// A namespace may write this many notices to a receiver at once, and then one in every interval, so that a Job that starts others over
+// and over fills nobody's mailbox. Pings do not count: they are short, and no more than two of a check wait.
 const (
 	burst    = 300
 	interval = 10 * time.Second
@@ -47,10 +47,11 @@ type Teller struct {
 	// recovered are Jobs to look at that were there at the start: others may have ended them meanwhile, or they wait.
 	recovered map[types.UID]string
 
-	namespaces map[string]map[string]string // annotations of those that ask for something
-	pending    map[string]*pending          // by receiver
-	allowed    map[string]*rate.Limiter     // by namespace
-	remembered map[string]map[string]bool   // names of Jobs of which something is remembered, by namespace
+	namespaces map[string]map[string]string        // annotations of those that ask for something
+	pending    map[string]*pending                 // by receiver
+	allowed    map[string]map[string]*rate.Limiter // by namespace and receiver
+	pings      pings
+	remembered map[string]map[string]bool // names of Jobs of which something is remembered, by namespace
 }
 
 // record is what is known of a Job.
@@ -89,7 +90,8 @@ func NewTeller(timers *loop.Timers, receivers notify.Receivers) *Teller {
 	}
 	return &Teller{
 		timers: timers, receivers: receivers, known: map[types.UID]*record{}, marks: map[string]stored{}, recovered: map[types.UID]string{},
-		namespaces: map[string]map[string]string{}, pending: map[string]*pending{}, allowed: map[string]*rate.Limiter{},
+		namespaces: map[string]map[string]string{}, pending: map[string]*pending{}, allowed: map[string]map[string]*rate.Limiter{},
+		pings:      pings{of: map[check][]waiting{}, checks: map[string]check{}},
 		remembered: map[string]map[string]bool{},
 	}
 }
@@ -100,6 +102,18 @@ func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 		t.count(key, 1)
 		return true
 	})
+	for name, r := range t.receivers {
+		if r.Healthcheck == nil {
+			continue
+		}
+		s.Range(objects.Notices+"/"+name+"/", "", func(o store.Object) bool {
+			var n notify.Pending
+			if json.Unmarshal(o.Value, &n) == nil { // or else it is told when it is to be delivered
+				t.pings.add(check{name, n.Name()}, waiting{o.Key, n.PingOf()})
+			}
+			return true
+		})
+	}
 	s.Range(objects.NoticeMarks+"/", "", func(o store.Object) bool {
 		var m mark
 		if err = json.Unmarshal(o.Value, &m); err != nil {
@@ -172,6 +186,7 @@ func (t *Teller) count(key string, n int) {
 func (t *Teller) Fold(_ *loop.Pass, change loop.Change) error {
 	if change.Resource == objects.Notices && change.Deleted {
 		t.count(change.Object.Key, -1)
+		t.pings.gone(change.Object.Key)
 	}
 	return nil
 }
@@ -437,7 +452,13 @@ func (t *Teller) Tell(p *loop.Pass, about corev1.ObjectReference, n *notify.Noti
 		if !notify.Goes(n, r, wanted) {
 			continue
 		}
-		if why := t.full(name, about.Namespace, p.Now); why != "" {
+		if r.Healthcheck != nil {
+			for _, key := range t.pings.replace(check{name, n.Name()}, n.PingOf()) {
+				p.Delete(key)
+				t.count(key, -1)
+			}
+		}
+		if why := t.full(name, about.Namespace, r.Healthcheck == nil, p.Now); why != "" {
 			if err := t.lost(p, about, n, name, why); err != nil {
 				return err
 			}
@@ -452,16 +473,25 @@ func (t *Teller) Tell(p *loop.Pass, about corev1.ObjectReference, n *notify.Noti
 		key := Key(name, p.Version()+1, about.Namespace)
 		p.PutStored(store.Object{Key: key, UID: n.Object.UID, Value: value})
 		t.count(key, 1)
+		if r.Healthcheck != nil {
+			t.pings.add(check{name, n.Name()}, waiting{key, n.PingOf()})
+		}
 	}
 	return nil
 }
 
-// full returns why a receiver takes no more notices of a namespace now; empty if it does.
-func (t *Teller) full(receiver, namespace string, now time.Time) string {
-	limit := t.allowed[namespace]
+// full returns why a receiver takes no more notices of a namespace now; empty if it does. limited says that there is a limit to how
+// many come in a time, too.
+func (t *Teller) full(receiver, namespace string, limited bool, now time.Time) string {
+	limits := t.allowed[namespace]
+	if limits == nil {
+		limits = map[string]*rate.Limiter{}
+		t.allowed[namespace] = limits
+	}
+	limit := limits[receiver]
 	if limit == nil {
 		limit = rate.NewLimiter(rate.Every(interval), burst)
-		t.allowed[namespace] = limit
+		limits[receiver] = limit
 	}
 	waits := t.pending[receiver]
 	switch {
@@ -469,8 +499,8 @@ func (t *Teller) full(receiver, namespace string, now time.Time) string {
 		return fmt.Sprintf("%d others wait for it", waits.all)
 	case waits != nil && waits.of[namespace] >= notify.MaxNamespacePending:
 		return fmt.Sprintf("%d others of this namespace wait for it", waits.of[namespace])
-	case !limit.AllowN(now, 1):
-		return "this namespace has sent too many lately"
+	case limited && !limit.AllowN(now, 1):
+		return "this namespace has sent it too many lately"
 	}
 	return ""
 }

@@ -314,6 +314,30 @@ func TestTooMany(t *testing.T) {
 	})
 }
 
+// Pings of a service that is down take no room of others: of each check no more than the last run waits, also over a restart, and they
+// are none of the notices that a namespace may send in a time.
+func TestPingsOfAServiceThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		w.CreateCronJob("often", "*/20 * * * *", "5s", func(cj *batchv1.CronJob) { cj.Annotations = asks(notices.ReceiversAnnotation, "watch") })
+		for range 4 {
+			time.Sleep(100*time.Minute + 20*time.Second)
+			w.Stop()
+			w.Start()
+		}
+		expect(w, "the last run", "watch started often", "watch finished often")
+		j := controltest.Simulate("train", "1m", "1")
+		j.Spec.BackoffLimit, j.Annotations = ptr.To(int32(0)), asks(notices.ReceiversAnnotation, "ops,watch")
+		w.Create(j)
+		time.Sleep(70 * time.Second)
+		expect(w, "and others", "ops failed train", "watch started often", "watch finished often", "watch started train", "watch failed train")
+		if n := w.Figures()["jobd_notices_refused_total{failed}"]; n != 0 {
+			t.Errorf("%v were refused", n)
+		}
+	})
+}
+
 // remembered returns what is remembered of names, in order.
 func remembered(w *controltest.World) (names []string) {
 	w.T.Helper()

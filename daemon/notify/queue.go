@@ -1,6 +1,11 @@
 package notify
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/jobd/jobd/api/notices"
+)
 
 const (
 	// firstRetry is how long a delivery waits that has failed once. It doubles each time, up to longestRetry.
@@ -67,3 +72,24 @@ const (
 	MaxPending          = 1000
 	MaxNamespacePending = 200
 )
+
+// Ping is what a notice is to a service that watches over the times between start and end.
+type Ping struct {
+	Run   string // of a Job
+	Start bool   // or an end
+}
+
+// PingOf returns what a notice is to such a service.
+func (n *Notice) PingOf() Ping {
+	return Ping{Run: fmt.Sprintf("%s/%d", n.Object.UID, n.Attempt), Start: n.Kind == notices.Started}
+}
+
+// Replaces reports whether a ping makes one of the same check pointless that was before it, and still waits. So that what arrives is
+// the start of a run and then its end, a start takes the place of another start, and an end of another end and of starts of other runs.
+// No more than two wait then, however long the service is down.
+func (p Ping) Replaces(before Ping) bool {
+	if p.Start {
+		return before.Start
+	}
+	return !before.Start || before.Run != p.Run
+}

@@ -245,7 +245,7 @@ func (d *Deliveries) deliver(ctx context.Context, key string) {
 		if failed, tried = d.attempt(ctx, r, name, key, p); !tried {
 			return
 		}
-		lost = false
+		lost = errors.As(failed, new(*forGood))
 	}
 	d.insist(ctx, name, func(ctx context.Context) error { return d.note(ctx, name, key, *p, failed, lost) })
 }

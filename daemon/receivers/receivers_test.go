@@ -240,6 +240,27 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// What a receiver refuses for good is lost at once, and holds up nothing.
+func TestLostAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		r.senders["a"].does = func(_ context.Context, n *notify.Pending) error {
+			if n.ID == "1" {
+				return &forGood{errRefused}
+			}
+			return nil
+		}
+		r.tell("a", "1", "x")
+		r.tell("a", "2", "x")
+		r.took("a", "1", "2")
+		r.left(0)
+		if list, _ := r.of.List(); list.Items[0].Lost != 1 || list.Items[0].Delivered != 1 {
+			t.Errorf("%+v", list.Items[0])
+		}
+	})
+}
+
 // What waits for a receiver that is taken out of the settings is lost at once, and what others wait for is not.
 func TestAReceiverThatIsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -98,6 +98,21 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
+// A check that there is not, or of which there are two, is not tried again: a hint says why.
+func TestChecksThatThereAreNot(t *testing.T) {
+	status := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	defer server.Close()
+	h := newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URL: server.URL + "/{namespace}_{name}"}}, "box")
+	for code, want := range map[int]string{404: "?create=1", 410: "?create=1", 409: "several checks", 500: "", 429: ""} {
+		status = code
+		err := h.send(t.Context(), notice())
+		if err == nil || errors.As(err, new(*forGood)) != (want != "") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+}
+
 // What a file has is checked when it is read.
 func TestAddressesInFiles(t *testing.T) {
 	h := newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URLFile: write(t, "url", "http://127.0.0.1:1/{namespace}-{name}\n", 0o600)}}, "box")

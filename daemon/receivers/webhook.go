@@ -96,8 +96,31 @@ func (h *healthcheck) send(ctx context.Context, n *notify.Pending) error {
 	}
 	request.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	request.Header.Set("User-Agent", "jobd")
-	return call(h.client, request)
+	err = call(h.client, request)
+	var answer *refusedCall
+	if errors.As(err, &answer) {
+		switch answer.status {
+		case http.StatusNotFound, http.StatusGone:
+			return &forGood{fmt.Errorf("there is no such check: make it there, or, for healthchecks.io, add ?create=1 to the URL (%w)", err)}
+		case http.StatusConflict:
+			return &forGood{fmt.Errorf("several checks have that name there: rename one (%w)", err)}
+		}
+	}
+	return err
 }
+
+// forGood is the error of a delivery that is not tried again: it would hold up nothing but itself, and never succeed.
+type forGood struct{ error }
+
+func (e *forGood) Unwrap() error { return e.error }
+
+// refusedCall is the error of a request that was answered otherwise than by a success.
+type refusedCall struct {
+	status int
+	text   string
+}
+
+func (e *refusedCall) Error() string { return e.text }
 
 // call sends a request. Any answer but a success is an error.
 func call(client *http.Client, request *http.Request) error {
@@ -108,7 +131,7 @@ func call(client *http.Client, request *http.Request) error {
 	defer response.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // the status is what counts
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s: %s", response.Status, oneLine(said))
+		return &refusedCall{response.StatusCode, fmt.Sprintf("%s: %s", response.Status, oneLine(said))}
 	}
 	return nil
 }
