@@ -2,8 +2,8 @@
 // decide what that means to those who want to be told, and writes notices in the same transaction, so that none is lost and
 // none comes twice. Package daemon/receivers delivers what is written.
 //
-// Without receivers there is no Teller, and the concern of expectations alone remains, which costs nothing for objects without
-// its annotation.
+// Without receivers the Teller does nothing for Jobs that ask for none, and the concern of expectations remains, which costs nothing
+// for objects without its annotation.
 package notices
 
 import (
@@ -51,6 +51,7 @@ type Teller struct {
 	pending    map[string]*pending                 // by receiver
 	allowed    map[string]map[string]*rate.Limiter // by namespace and receiver
 	pings      pings
+	strangers  map[string]bool            // names that the settings do not have, of which something is stored
 	remembered map[string]map[string]bool // names of Jobs of which something is remembered, by namespace
 }
 
@@ -83,14 +84,12 @@ type pending struct {
 	of  map[string]int // by namespace
 }
 
-// NewTeller makes the controller; nil if there are no receivers.
+// NewTeller makes the controller. Without receivers there is nobody to be told, and whoever asks for that is told so.
 func NewTeller(timers *loop.Timers, receivers notify.Receivers) *Teller {
-	if len(receivers) == 0 {
-		return nil
-	}
 	return &Teller{
 		timers: timers, receivers: receivers, known: map[types.UID]*record{}, marks: map[string]stored{}, recovered: map[types.UID]string{},
 		namespaces: map[string]map[string]string{}, pending: map[string]*pending{}, allowed: map[string]map[string]*rate.Limiter{},
+		strangers:  map[string]bool{},
 		pings:      pings{of: map[check][]waiting{}, checks: map[string]check{}},
 		remembered: map[string]map[string]bool{},
 	}
@@ -126,6 +125,12 @@ func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 	if err != nil {
 		return err
 	}
+	s.Keys(objects.NoticeStandings+"/", "", func(key string) bool {
+		if _, name := objects.NameOf(key); t.receivers[name] == nil && name != notices.Others {
+			t.strangers[name] = true
+		}
+		return true
+	})
 	s.Keys(objects.NoticeMemories+"/", "", func(key string) bool {
 		if namespace, name := objects.NameOf(key); strings.HasPrefix(name, ofJobs) {
 			t.remember(namespace, name)
@@ -193,10 +198,15 @@ func (t *Teller) Fold(_ *loop.Pass, change loop.Change) error {
 
 // Gone implements loop.GoneFollower.
 func (t *Teller) Gone(_ *loop.Pass, o store.Object) {
-	if objects.ResourceOf(o.Key) != objects.NoticeMemories {
+	namespace, name := objects.NameOf(o.Key)
+	switch objects.ResourceOf(o.Key) {
+	case objects.NoticeStandings:
+		delete(t.strangers, name)
+		return
+	case objects.NoticeMemories:
+	default:
 		return
 	}
-	namespace, name := objects.NameOf(o.Key)
 	if delete(t.remembered[namespace], name); len(t.remembered[namespace]) == 0 {
 		delete(t.remembered, namespace)
 	}
@@ -293,7 +303,7 @@ func (t *Teller) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
 		return err
 	}
 	wanted := t.wanted(j, cj)
-	if is != was {
+	if is != was && !t.idle(wanted) {
 		if err := t.decide(p, j, cj, was, wanted); err != nil {
 			return err
 		}
@@ -313,6 +323,11 @@ func (t *Teller) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
 		m.Started = is.Attempt
 	}
 	return t.putMark(p, key, j.UID, rec, m)
+}
+
+// idle reports whether there is nobody to be told of anything, and nobody has asked for that. Then nothing is remembered for it either.
+func (t *Teller) idle(wanted notices.Wanted) bool {
+	return len(t.receivers) == 0 && len(wanted.Receivers) == 0
 }
 
 // tellsStarts reports whether somebody is told of starts. Then it has to be remembered which Jobs have: the status does not say
@@ -507,7 +522,9 @@ func (t *Teller) full(receiver, namespace string, limited bool, now time.Time) s
 
 // lost tells of a notice that is not delivered.
 func (t *Teller) lost(p *loop.Pass, about corev1.ObjectReference, n *notify.Notice, receiver, why string) error {
-	p.Figures.NoticeRefused(string(n.Kind))
+	if err := t.refused(p, about, n, receiver, why); err != nil {
+		return err
+	}
 	return p.Event(about, source(about), corev1.EventTypeWarning, NotDelivered, fmt.Sprintf("%s is not told of %q: %s", receiver, n.Kind, why))
 }
 

@@ -3,6 +3,7 @@ package receivers
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -82,17 +83,15 @@ func (h *healthcheck) send(ctx context.Context, n *notify.Pending) error {
 	if err != nil {
 		return err
 	}
-	if n.Kind != notices.Test { // which only says that the service can be reached
-		if address, err = n.Ping(address); err != nil {
-			return withoutURL(err)
-		}
+	if n.Kind == notices.Test {
+		return withoutURL(reach(ctx, address))
+	}
+	if address, err = n.Ping(address); err != nil {
+		return withoutURL(err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(n.Said()))
 	if err != nil {
 		return withoutURL(err)
-	}
-	if n.Kind == notices.Test {
-		request.Method, request.Body, request.ContentLength = http.MethodHead, nil, 0
 	}
 	request.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	request.Header.Set("User-Agent", "jobd")
@@ -107,6 +106,37 @@ func (h *healthcheck) send(ctx context.Context, n *notify.Pending) error {
 		}
 	}
 	return err
+}
+
+// reach connects to the service, and asks for nothing: any request, whatever its method, may count as a ping that says success.
+func reach(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, strings.NewReplacer("{", "", "}", "").Replace(address), nil)
+	if err != nil {
+		return err
+	}
+	to, proxy := request.URL, false
+	if through, err := http.ProxyFromEnvironment(request); err != nil {
+		return err
+	} else if through != nil {
+		to, proxy = through, true
+	}
+	port := to.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[to.Scheme]
+	}
+	at := net.JoinHostPort(to.Hostname(), port)
+	if to.Scheme != "https" || proxy {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	conn, err := (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", at)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // forGood is the error of a delivery that is not tried again: it would hold up nothing but itself, and never succeed.
