@@ -3,10 +3,14 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/internal/ask"
 	"github.com/jobd/jobd/internal/printable"
 )
@@ -16,6 +20,9 @@ const recent = 7 * 24 * time.Hour
 
 // lostNotices asks the daemon that runs here, if one does, which notices it could not deliver.
 func lostNotices(ctx context.Context, p *patient) (string, error) {
+	for _, text := range unusable(p.wanted.NotifyReceivers) {
+		p.logger.Warn(text, helps, "correct notify-receivers, or what it names; docs/notices.md")
+	}
 	ctx, cancel := context.WithTimeout(ctx, daemonAnswers)
 	defer cancel()
 	var list notices.List
@@ -56,4 +63,63 @@ func unwell(r *notices.Receiver, now time.Time) (all []string) {
 			r.Refused, r.Name, r.RefusedAt.Format(time.DateTime), r.RefusedLast, r.RefusedError)
 	}
 	return all
+}
+
+// unusable returns what receivers of the settings need and the machine does not have, or shows to others.
+func unusable(all notify.Receivers) (said []string) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		r := all[name]
+		say := func(setting string, err error) {
+			if err != nil {
+				said = append(said, fmt.Sprintf("the receiver %s cannot work, or is not safe: %s: %v", name, setting, err))
+			}
+		}
+		switch {
+		case r.Webhook != nil:
+			say("url-file", secret(r.Webhook.URLFile))
+			say("secret-file", secret(r.Webhook.SecretFile))
+		case r.Mail != nil:
+			say("sendmail", program(r.Mail.SendmailPath()))
+			say("password-file", secret(r.Mail.PasswordFile))
+		case r.Command != nil:
+			say("command", program(r.Command.Args[0]))
+		case r.Healthcheck != nil:
+			say("url-file", secret(r.Healthcheck.URLFile))
+		}
+	}
+	return said
+}
+
+// secret returns why a file with a secret cannot be used, or is none; nil without a file.
+func secret(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file", path)
+	case info.Size() == 0:
+		return fmt.Errorf("%s is empty", path)
+	case info.Mode().Perm()&0o037 != 0: // a group may be given it
+		return fmt.Errorf("others can read or write %s (mode %o): chmod 0600 %s", path, info.Mode().Perm(), path)
+	}
+	return nil
+}
+
+// program returns why a program cannot be run; nil without one.
+func program(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s is not executable", path)
+	}
+	return nil
 }

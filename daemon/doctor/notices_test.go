@@ -4,12 +4,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/daemon/notify"
 )
 
 // What could not be delivered is said, and nothing where there are no receivers, or no daemon.
@@ -81,5 +83,45 @@ func TestUnwell(t *testing.T) {
 	stuck := &notices.Receiver{Name: "ops", Pending: 1, Unwritten: "no space left for the database", Standing: notices.Standing{LastError: "no route"}}
 	if got := unwell(stuck, now); len(got) != 1 || !strings.Contains(got[0], "since it cannot be written down that it was: no space left") {
 		t.Errorf("%q", got)
+	}
+}
+
+// What a receiver names is looked at before a notice needs it.
+func TestUnusable(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	password, open, empty := write("password", "x\n", 0o600), write("open", "x\n", 0o644), write("empty", "", 0o600)
+	page, text := write("page", "#!/bin/sh\n", 0o755), write("text", "", 0o644)
+	missing := filepath.Join(dir, "missing")
+	mail := func(password, sendmail, smtp string) *notify.Receiver {
+		return &notify.Receiver{Mail: &notify.Mail{To: []string{"root"}, PasswordFile: password, Sendmail: sendmail, SMTP: smtp}}
+	}
+	command := func(path string) *notify.Receiver {
+		return &notify.Receiver{Command: &notify.Command{Args: []string{path}}}
+	}
+	for rule, c := range map[string]struct {
+		receiver *notify.Receiver
+		want     string
+	}{
+		"a program":               {command(page), ""},
+		"one that there is not":   {command(missing), "command: stat"},
+		"one that is none":        {command(text), "is not executable"},
+		"no sendmail":             {mail("", missing, ""), "sendmail: stat"},
+		"a server":                {mail(password, "", "box:587"), ""},
+		"a password for all":      {mail(open, "", "box:587"), "mode 644"},
+		"a password that is none": {mail(empty, "", "box:587"), "is empty"},
+		"no secret":               {&notify.Receiver{Webhook: &notify.Webhook{URL: "http://a", SecretFile: missing}}, "secret-file: stat"},
+		"no address":              {&notify.Receiver{Healthcheck: &notify.Healthcheck{URLFile: missing}}, "url-file: stat"},
+	} {
+		got := strings.Join(unusable(notify.Receivers{"ops": c.receiver}), "\n")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", rule, got, c.want)
+		}
 	}
 }

@@ -71,7 +71,28 @@ type sender interface {
 type queue struct {
 	waiting   []notify.Waiting // in the order of their keys
 	changed   follow.Signal
-	unwritten string // why what came of an attempt cannot be written down; empty if it can
+	tries     map[string]notify.Trying // by the names of notices that wait
+	unwritten string                   // why what came of an attempt cannot be written down; empty if it can
+}
+
+func newQueue() *queue { return &queue{changed: follow.NewSignal(), tries: map[string]notify.Trying{}} }
+
+// tried takes in what came of an attempt, and returns for how long notices of that name have failed. Those that wait behind one that is
+// given up do not begin anew.
+func (d *Deliveries) tried(receiver string, p *notify.Pending, failed bool, now time.Time) notify.Trying {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[receiver]
+	if q == nil {
+		q = d.queues[former]
+	}
+	if !failed {
+		delete(q.tries, p.Name())
+		return notify.Trying{}
+	}
+	t := q.tries[p.Name()].Failed(now)
+	q.tries[p.Name()] = t
+	return t
 }
 
 // New makes what Run runs.
@@ -85,9 +106,9 @@ func New(o Options) *Deliveries {
 	}
 	for name, r := range o.Receivers {
 		d.senders[name] = newSender(r, o.Host)
-		d.queues[name] = &queue{changed: follow.NewSignal()}
+		d.queues[name] = newQueue()
 	}
-	d.queues[former] = &queue{changed: follow.NewSignal()}
+	d.queues[former] = newQueue()
 	return d
 }
 
@@ -173,7 +194,11 @@ func (d *Deliveries) show(o store.Object, gone bool) {
 	at, there := slices.BinarySearchFunc(q.waiting, o.Key, func(w notify.Waiting, key string) int { return cmp.Compare(w.Key, key) })
 	if gone {
 		if there {
+			name := q.waiting[at].Name
 			q.waiting = slices.Delete(q.waiting, at, at+1)
+			if !slices.ContainsFunc(q.waiting, func(w notify.Waiting) bool { return w.Name == name }) {
+				delete(q.tries, name)
+			}
 		}
 		return
 	}
@@ -235,7 +260,7 @@ func (d *Deliveries) deliver(ctx context.Context, key string) {
 	}
 	failed, lost := errFormer, true
 	if r := d.Receivers[name]; r != nil {
-		if p.Next.After(time.Now()) { // the queue knew an earlier state
+		if !notify.Due(p.Next, time.Now()) { // the queue knew an earlier state
 			d.queueAgain(key, p)
 			return
 		}
@@ -355,9 +380,10 @@ func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pe
 	} else {
 		end.delivered = failed == nil
 	}
+	trying := d.tried(receiver, &p, failed != nil, now)
 	if failed != nil {
 		over := false
-		p, over = p.Failed(failed, now)
+		p, over = p.Failed(failed, trying, now)
 		result = "failed"
 		if over && !end.delivered {
 			end.lost, part = true, nil
