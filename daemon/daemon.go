@@ -98,21 +98,20 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 
 // daemon is what runs, and how it is stopped.
 type daemon struct {
-	config    config.Config
-	control   *control.Control
-	workers   *worker.Pool
-	server    *server.Server
-	listeners []*listen.Listener
-	authority *listen.Authority
-	tls       netip.AddrPort // not valid if the API is not served there
-	serving   Serving
-	undo      []part
-	watchdog  *watchdog.Watchdog
-	sections  sections
-	aside     *aside.List
-	unstored  atomic.Pointer[func(key string) bool] // of the control loop, once there is one
-	ending    atomic.Pointer[string]                // what the end of the daemon waits for
-	// deliveries is nil unless there are receivers of notices.
+	config     config.Config
+	control    *control.Control
+	workers    *worker.Pool
+	server     *server.Server
+	listeners  []*listen.Listener
+	authority  *listen.Authority
+	tls        netip.AddrPort // not valid if the API is not served there
+	serving    Serving
+	undo       []part
+	watchdog   *watchdog.Watchdog
+	sections   sections
+	aside      *aside.List
+	unstored   atomic.Pointer[func(key string) bool] // of the control loop, once there is one
+	ending     atomic.Pointer[string]                // what the end of the daemon waits for
 	deliveries *receivers.Deliveries
 	shutdown   *shutdown
 	manifests  *manifests.Applier // nil: there is no directory of them

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -10,12 +9,9 @@ import (
 	"github.com/jobd/jobd/daemon/receivers"
 )
 
-// openReceivers starts what delivers notices, if there are receivers.
-func (d *daemon) openReceivers(ctx context.Context, from sources) (*receivers.Deliveries, error) {
+// openReceivers starts what delivers notices, or, if there are no receivers any more, tells what was left of them.
+func (d *daemon) openReceivers(from sources) (*receivers.Deliveries, error) {
 	c := &d.config
-	if len(c.NotifyReceivers) == 0 {
-		return nil, receivers.Discard(ctx, from.store)
-	}
 	explainer := &answers.Explainer{Sources: d.asked(from)}
 	deliveries := receivers.New(receivers.Options{
 		Store: from.store, Receivers: c.NotifyReceivers, Host: from.machine.Name, Explain: explainer.Told, EventTTL: c.EventTTL.Duration,

@@ -109,7 +109,7 @@ func (d *daemon) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if d.deliveries, err = d.openReceivers(ctx, from); err != nil {
+	if d.deliveries, err = d.openReceivers(from); err != nil {
 		return err
 	}
 	d.shutdown.follow()

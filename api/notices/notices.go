@@ -6,6 +6,7 @@ package notices
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -196,6 +197,9 @@ func kindsOf(text string) (on []Kind, err error) {
 	if len(text) > maxList {
 		return nil, errTooLong
 	}
+	if len(list(text)) == 0 {
+		return nil, fmt.Errorf("must be of %s, separated by commas: to be told of nothing, write %s: \"\"", KindList(), ReceiversAnnotation)
+	}
 	for _, word := range list(text) {
 		if !slices.Contains(kinds, Kind(word)) {
 			return nil, fmt.Errorf("must be of %s, separated by commas", KindList())
@@ -218,6 +222,11 @@ func KindList() string {
 
 func durationOf(text string, least time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); err != nil && ok {
+		if n, wrong := strconv.Atoi(days); wrong == nil && n > 0 && n <= 366 {
+			return 0, fmt.Errorf("must be in hours, minutes or seconds: write %dh", 24*n)
+		}
+	}
 	if err != nil || d <= 0 || d < least || d > longest {
 		return 0, fmt.Errorf(`must be a duration such as "26h", at least %v and at most %v`, max(least, 1), longest)
 	}

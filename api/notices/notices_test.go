@@ -56,6 +56,8 @@ func TestValidate(t *testing.T) {
 		"a long list":        {OnAnnotation, strings.Repeat(",", 1001), "no longer than 1000"},
 		"a time":             {AfterAnnotation, "90s", ""},
 		"no time":            {AfterAnnotation, "0s", "must be a duration"},
+		"a day":              {EveryAnnotation, "1d", "write 24h"},
+		"no kind":            {OnAnnotation, " ,", "to be told of nothing"},
 		"a day and some":     {EveryAnnotation, "26h", ""},
 		"a second":           {EveryAnnotation, "1s", "at least 1m0s"},
 		"more than a year":   {EveryAnnotation, "99999h", "at most 8784h0m0s"},

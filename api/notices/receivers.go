@@ -16,7 +16,8 @@ type List struct {
 // Receiver is a receiver and how it has fared.
 type Receiver struct {
 	Name string `json:"name"`
-	// Kind is webhook, mail, command or healthcheck, and To says to whom, without what is secret.
+	// Kind is webhook, mail, command or healthcheck, and To says to whom, without what is secret. Both are empty for one that the
+	// settings do not have, or no more, and that was not told of something lately; Others stands for many of them.
 	Kind string `json:"kind"`
 	To   string `json:"to"`
 	// Pending is how many notices are to be delivered.
@@ -38,4 +39,14 @@ type Standing struct {
 	Lost     int        `json:"lost,omitempty"`
 	LostLast string     `json:"lostLast,omitempty"`
 	LostAt   *time.Time `json:"lostAt,omitempty"`
+	// LostError is why that was.
+	LostError string `json:"lostError,omitempty"`
+	// Refused are notices that were not even written, the same way.
+	Refused      int        `json:"refused,omitempty"`
+	RefusedLast  string     `json:"refusedLast,omitempty"`
+	RefusedAt    *time.Time `json:"refusedAt,omitempty"`
+	RefusedError string     `json:"refusedError,omitempty"`
 }
+
+// Others is the name of receivers that the settings do not have, and that are too many to be counted by name. None can have it.
+const Others = "(others)"

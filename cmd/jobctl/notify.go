@@ -30,6 +30,8 @@ func newNotifyCommand(dial ask.Daemon, streams genericiooptions.IOStreams) *cobr
 		Short:                 "List whom jobd can tell of Jobs, and try it",
 		Long: `List the receivers that the administrator has set up (notify-receivers in jobd.yaml), and how the last delivery to each went. Whoever can use the socket may do so.
 
+One that is "<not set up>" is not in the settings, or no more: somebody has asked for it in the last 30 days, and nobody was told.
+
 The annotations jobd.dev/notify and jobd.dev/notify-on of a namespace, a CronJob or a Job say which receivers are told of what.`,
 		Example: `  # Who can be told, and when that last worked
   jobctl notify
@@ -46,6 +48,9 @@ The annotations jobd.dev/notify and jobd.dev/notify-on of a namespace, a CronJob
 		Use:                   "test NAME",
 		DisableFlagsInUseLine: true,
 		Short:                 "Deliver a notice to a receiver, and say why that fails",
+		Long: `Deliver a notice of the kind test to a receiver, and say why that fails.
+
+To a healthcheck it only connects: any request would be a ping that says that a Job has succeeded. Whether there are its checks shows with the first Job.`,
 		Example: `  # Does it work now?
   jobctl notify test ops`,
 		Args: cobra.ExactArgs(1),
@@ -78,15 +83,15 @@ func (c *receiversClient) list(ctx context.Context, output string, now time.Time
 		return err
 	}
 	w := printers.GetNewTabWriter(printable.Writer(c.Out))
-	fmt.Fprintln(w, "NAME\tKIND\tTO\tPENDING\tDELIVERED\tLAST\tLOST\tERROR")
+	fmt.Fprintln(w, "NAME\tKIND\tTO\tPENDING\tDELIVERED\tLAST\tLOST\tREFUSED\tERROR")
 	for _, r := range list.Items {
 		last := "<none>"
 		if r.DeliveredAt != nil {
 			last = age(*r.DeliveredAt, now)
 		}
 		cells := []string{
-			r.Name, r.Kind, r.To, strconv.Itoa(r.Pending), strconv.Itoa(r.Delivered), last, strconv.Itoa(r.Lost),
-			orNone(printable.Line(cmp.Or(r.Unwritten, r.LastError))),
+			r.Name, cmp.Or(r.Kind, "<not set up>"), orNone(r.To), strconv.Itoa(r.Pending), strconv.Itoa(r.Delivered), last, strconv.Itoa(r.Lost), strconv.Itoa(r.Refused),
+			orNone(printable.Line(cmp.Or(r.Unwritten, r.LastError, r.LostError, r.RefusedError))),
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
@@ -97,6 +102,16 @@ func (c *receiversClient) test(ctx context.Context, name string) error {
 	if err := c.daemon.Do(ctx, http.MethodPost, notices.Path+"?"+url.Values{"test": {name}}.Encode(), nil); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	_, err := fmt.Fprintf(c.Out, "%s has taken a notice\n", name)
+	var list notices.List
+	if err := c.daemon.JSON(ctx, http.MethodGet, notices.Path, &list); err != nil {
+		return err
+	}
+	said := name + " has taken a notice"
+	for _, r := range list.Items {
+		if r.Name == name && r.Kind == "healthcheck" {
+			said = name + " can be reached. It was not pinged: that would say that a Job has succeeded"
+		}
+	}
+	_, err := fmt.Fprintln(c.Out, said)
 	return err
 }

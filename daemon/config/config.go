@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,18 +173,52 @@ func (c *Config) RootLayout() layout.Root { return layout.Root(c.Root) }
 func (c *Config) StateLayout() layout.State { return layout.State(c.State) }
 
 // ReadFile applies the settings of a YAML file to c, and then those of the files in the directory of that name with .d behind it, in
-// the order of their names: programs write there what is not to be lost when somebody else replaces the file. An unknown name is an
-// error.
+// the order of their names: programs write there what is not to be lost when somebody else replaces the file. Receivers and handlers of
+// all files count, by their names; of any other setting the last. An unknown name is an error.
 func (c *Config) ReadFile(path string) error {
 	more, err := filepath.Glob(globbed.Replace(path) + ".d/*.yaml")
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
-	for _, file := range append([]string{path}, more...) {
+	from := map[string]string{} // in which file a name of a map is
+	for i, file := range append([]string{path}, more...) {
+		receivers, handlers := c.NotifyReceivers, c.RuntimeHandlers
+		c.NotifyReceivers, c.RuntimeHandlers = nil, nil
 		if err := c.readOne(file); err != nil {
 			return err
 		}
+		if i == 0 { // which takes the place of the defaults
+			if c.NotifyReceivers == nil {
+				c.NotifyReceivers = receivers
+			}
+			if c.RuntimeHandlers == nil {
+				c.RuntimeHandlers = handlers
+			}
+			receivers, handlers = nil, nil
+		}
+		if err := errors.Join(
+			merge("notify-receivers", &c.NotifyReceivers, receivers, from, file), merge("runtime-handlers", &c.RuntimeHandlers, handlers, from, file),
+		); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// merge adds what files before have in a map. A name that two files have is an error: one of them would not count.
+func merge[M ~map[string]V, V any](setting string, is *M, before M, from map[string]string, file string) error {
+	for _, name := range slices.Sorted(maps.Keys(*is)) {
+		id := setting + ": " + name
+		if first, twice := from[id]; twice {
+			return fmt.Errorf("config %s: %s is in %s already", file, id, first)
+		}
+		from[id] = file
+	}
+	if *is == nil {
+		*is = before
+		return nil
+	}
+	maps.Copy(*is, before)
 	return nil
 }
 

@@ -59,3 +59,28 @@ func TestReceiversByFlag(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Files of a directory add receivers, and a name that two have is an error.
+func TestReceiversOfSeveralFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobd.yaml")
+	if err := os.Mkdir(path+".d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(path, name string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte("notify-receivers:\n  "+name+": {mail: {to: [root]}}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(path, "a")
+	write(path+".d/b.yaml", "b")
+	c := Default()
+	if err := c.ReadFile(path); err != nil || c.NotifyReceivers.String() != "a,b" {
+		t.Errorf("%v: %v", &c.NotifyReceivers, err)
+	}
+	write(path+".d/c.yaml", "a")
+	c = Default()
+	if err := c.ReadFile(path); err == nil || !strings.Contains(err.Error(), "c.yaml: notify-receivers: a is in "+path+" already") {
+		t.Errorf("%v", err)
+	}
+}

@@ -235,11 +235,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		admission = newAdmission(timers, followers, queue, config, &c.goesDown, podRecords, pods, gangs)
 	)
 	c.records = records{jobRecords, podRecords, queue, uses, ledger, holds}
-	var told []loop.Controller
 	teller := notices.NewTeller(timers, config.Receivers)
-	if teller != nil {
-		told = append(told, teller)
-	}
 
 	all := []loop.Controller{
 		upkeep.NewNodeObject(upkeep.NodeOptions{
@@ -279,7 +275,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 	if config.Fair != nil {
 		all = append(all, upkeep.NewShares(timers, capacity))
 	}
-	return append(all, told...)
+	return append(all, teller)
 }
 
 // capacity returns what this machine offers to pods, before any pod uses it.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A directory of manifests is applied as it is, through changes, errors, restarts and kills, and no Job in it runs twice.
@@ -107,6 +108,18 @@ spec:
 	})
 	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
 		t.Fatal(err)
+	}
+
+	// A file that is written slowly neither removes what it does not have yet, nor runs a Job again.
+	uid := d.jobctl("get", "jobs/once", "-o", "jsonpath={.metadata.uid}")
+	write("a.yaml", config("a", "3"))
+	is("what is there of it is applied", "3", func() string { return data("a") })
+	write("a.yaml", config("a", "2")+strings.Split(once("half", 1000), "    spec:")[0])
+	is("and is changed back", "2", func() string { return data("a") })
+	write("a.yaml", config("a", "2")+once("first", 1000))
+	time.Sleep(11 * time.Second)
+	if got := d.jobctl("get", "jobs/once", "-o", "jsonpath={.metadata.uid}"); got != uid || runs() != "first" {
+		t.Errorf("the Job is %s, before %s; runs: %s", got, uid, runs())
 	}
 
 	// An error in a Job that has run leaves it as it is.

@@ -57,6 +57,7 @@ type Applier struct {
 	known map[Ref]Record
 	// settled are the objects that were as they should be since the start: what others change from then on is left to them.
 	settled map[Ref]bool
+	watch   watch
 	told    told
 
 	mu     sync.Mutex
@@ -82,7 +83,7 @@ func New(o Options) (*Applier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Applier{Options: o, client: client, settled: map[Ref]bool{}, told: told{}}, nil
+	return &Applier{Options: o, client: client, settled: map[Ref]bool{}, watch: watch{}, told: told{}}, nil
 }
 
 // Status returns what has become of the directory, as of the last look at it.
@@ -92,8 +93,15 @@ func (a *Applier) Status() Status {
 	return Status{a.status.Objects, slices.Clone(a.status.Problems)}
 }
 
-// look reads the directory, and does what follows. It reports whether something is to be tried again, and whether soon.
-func (a *Applier) look(ctx context.Context) (again, soon bool) {
+// next is when the directory is looked at again, unless it changes before.
+type next struct {
+	failed bool          // something is to be tried again
+	soon   bool          // at once
+	after  time.Duration // a file is whole then, if nothing is written to it; 0: all are
+}
+
+// look reads the directory, and does what follows.
+func (a *Applier) look(ctx context.Context, now time.Time) (then next) {
 	var problems []trouble
 	open := func(subject) bool { return true } // of which subjects it is not known whether they are in order
 	files, err := Read(a.Dir)
@@ -101,18 +109,20 @@ func (a *Applier) look(ctx context.Context) (again, soon bool) {
 		err = a.recall()
 	}
 	if err != nil { // that nothing can be read does not say that nothing is to be there
-		problems, again = []trouble{{Problem: Problem{"", err.Error()}}}, true
+		problems, then.failed = []trouble{{Problem: Problem{"", err.Error()}}}, true
 	} else {
+		after, slow := a.watch.look(files, now)
+		then.after = after
 		wanted, gone, wrong := Plan(files, a.values())
-		for _, p := range wrong {
+		for _, p := range slices.Concat(wrong, slow) {
 			problems = append(problems, trouble{Problem: p})
 		}
-		unreadable := slices.ContainsFunc(files, func(f File) bool { return f.Err != nil })
+		unreadable := slices.ContainsFunc(files, func(f File) bool { return f.Err != nil || f.Moving })
 		goes, done := map[Ref]bool{}, map[Ref]bool{}
 		open = func(s subject) bool { return s.of != (Ref{}) && !done[s.of] && (unreadable || goes[s.of]) }
 		fails := func(file string, of Ref, err error) {
-			soon = soon || errors.Is(err, errRemoved)
-			if again = true; errors.Is(err, errGoing) || errors.Is(err, errRemoved) {
+			then.soon = then.soon || errors.Is(err, errRemoved)
+			if then.failed = true; errors.Is(err, errGoing) || errors.Is(err, errRemoved) {
 				goes[of] = true
 				return
 			}
@@ -126,7 +136,7 @@ func (a *Applier) look(ctx context.Context) (again, soon bool) {
 		}
 		for i := range wanted {
 			if ctx.Err() != nil {
-				return false, false
+				return next{}
 			}
 			if err := a.bring(ctx, &wanted[i]); err != nil {
 				fails(wanted[i].File, wanted[i].Ref, err)
@@ -136,10 +146,10 @@ func (a *Applier) look(ctx context.Context) (again, soon bool) {
 		}
 	}
 	if ctx.Err() != nil {
-		return false, false
+		return next{}
 	}
 	a.tell(ctx, problems, open)
-	return again, soon
+	return then
 }
 
 func (a *Applier) values() (all []Record) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,7 +151,7 @@ func TestProblemsOfADirectory(t *testing.T) {
 		if err := os.Chmod(d, step.mode); err != nil {
 			t.Fatal(err)
 		}
-		a.look(t.Context())
+		a.look(t.Context(), time.Now())
 		if got := told(); got != step.want {
 			t.Fatalf("step %d: told %d times, want %d:\n%s", i+1, got, step.want, log.String())
 		}

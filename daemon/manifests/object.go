@@ -54,6 +54,9 @@ func (r Ref) String() string {
 // runsOnce reports whether what an object stands for runs to an end, so that it is not applied again once it has.
 func (r Ref) runsOnce() bool { return r == r.as("batch", "Job") || r == r.as("", "Pod") }
 
+// starts reports whether something runs because of an object, now or later.
+func (r Ref) starts() bool { return r.runsOnce() || r == r.as("batch", "CronJob") }
+
 // isNamespace reports whether it is a namespace, in which there may be what others have made.
 func (r Ref) isNamespace() bool { return r == r.as("", "Namespace") }
 
@@ -87,7 +90,9 @@ type Object struct {
 	Resource schema.GroupVersionResource
 	// Hash is the same as long as the object is written in the same way, but for comments and the order of fields.
 	Hash string
-	Body *unstructured.Unstructured
+	// AtEnd says that it is in the last document of its file, which may go on if the file is being written.
+	AtEnd bool
+	Body  *unstructured.Unstructured
 }
 
 // newObject returns an object as it is applied: with the label, and, of one that runs once, its hash.

@@ -24,28 +24,32 @@ type Record struct {
 }
 
 // Plan returns which objects of the files are to be there, and which of those that were applied before are not. Of a file with an
-// error nothing is applied and nothing removed: what it was to say is not known.
+// error nothing is applied and nothing removed: what it was to say is not known. While a file is being written, nothing is removed
+// either, and what its last document has of Jobs waits: more may come.
 func Plan(files []File, known []Record) (wanted []Object, gone []Record, problems []Problem) {
 	named := map[Ref]string{}
-	unreadable := false
+	unknown := false
 	for _, f := range files {
 		if f.Err != nil {
-			unreadable = true
+			unknown = true
 			problems = append(problems, Problem{f.Name, f.Err.Error()})
 			continue
 		}
+		unknown = unknown || f.Moving
 		for _, o := range f.Objects {
 			if first, twice := named[o.Ref]; twice {
 				problems = append(problems, Problem{f.Name, fmt.Sprintf("%s is in %s already", o.Ref, first)})
 				continue
 			}
 			named[o.Ref] = f.Name
-			wanted = append(wanted, o)
+			if !f.Moving || !o.AtEnd || !o.starts() {
+				wanted = append(wanted, o)
+			}
 		}
 	}
 	for _, r := range known {
-		// One that is gone from its file may have moved to one that cannot be read.
-		if _, is := named[r.Ref]; !is && !unreadable {
+		// One that is gone from its file may have moved to one that cannot be read, or that is being written.
+		if _, is := named[r.Ref]; !is && !unknown {
 			gone = append(gone, r)
 		}
 	}

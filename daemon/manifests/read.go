@@ -35,6 +35,12 @@ type File struct {
 	Name    string
 	Objects []Object
 	Err     error
+	// Stamp is the state of the file in which it was read, or, if it changed meanwhile, an earlier one.
+	Stamp Stamp
+	// Written says that a program has it open for writing.
+	Written bool
+	// Moving says that it may not be whole yet (watch).
+	Moving bool
 }
 
 // IsManifest reports whether a file is read, by its name.
@@ -72,7 +78,7 @@ func read(dir string, owner uint32) (files []File, err error) {
 		f := File{Name: name}
 		if i >= maxFiles {
 			f.Err = fmt.Errorf("is not read: there are more than %d files", maxFiles)
-		} else if text, err := readFile(d, name, owner); err != nil {
+		} else if text, err := readFile(d, &f, owner); err != nil {
 			f.Err = err
 		} else if size += len(text); size > maxBytes {
 			f.Err = fmt.Errorf("is not read: this and the files before it have more than %d MiB", maxBytes>>20)
@@ -101,7 +107,8 @@ func writtenBy(f *os.File, owner uint32) error {
 	return nil
 }
 
-func readFile(dir *os.File, name string, owner uint32) ([]byte, error) {
+func readFile(dir *os.File, of *File, owner uint32) ([]byte, error) {
+	name := of.Name
 	// Nothing that a link leads to, and nothing that would block.
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ELOOP) {
@@ -121,6 +128,7 @@ func readFile(dir *os.File, name string, owner uint32) ([]byte, error) {
 	if err := writtenBy(f, owner); err != nil {
 		return nil, err
 	}
+	of.Stamp, of.Written = stampOf(info), isWritten(fd) // before it is read: what is written from now on makes it another one
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)
@@ -134,6 +142,7 @@ func readFile(dir *os.File, name string, owner uint32) ([]byte, error) {
 // parse returns the objects of a file. All of it counts, or nothing: half a file may lack what the other half needs.
 func parse(file string, text []byte) (all []Object, err error) {
 	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	last := 0 // where the objects of the last document begin
 	for n := 1; ; n++ {
 		object := map[string]any{}
 		err := documents.Decode(&object)
@@ -141,7 +150,15 @@ func parse(file string, text []byte) (all []Object, err error) {
 			return nil, errors.New("is empty, which removes nothing: remove the file to remove its objects") // it may be half written
 		}
 		if errors.Is(err, io.EOF) {
+			if !isEnded(text) {
+				for i := range all[last:] {
+					all[last+i].AtEnd = true
+				}
+			}
 			return all, nil
+		}
+		if err == nil {
+			last = len(all)
 		}
 		if err == nil && len(object) > 0 {
 			err = add(&all, file, &unstructured.Unstructured{Object: object})
@@ -153,6 +170,12 @@ func parse(file string, text []byte) (all []Object, err error) {
 			return nil, fmt.Errorf("is not applied: document %d: %w", n, err)
 		}
 	}
+}
+
+// isEnded reports whether a text says that its last document is whole.
+func isEnded(text []byte) bool {
+	text = bytes.TrimRight(text, " \t\r\n")
+	return bytes.HasSuffix(text, []byte("\n---")) || bytes.HasSuffix(text, []byte("\n..."))
 }
 
 func add(all *[]Object, file string, u *unstructured.Unstructured) error {

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// settle is how long nothing may change before the directory is read: an editor writes a file in several steps.
+	// settle is how long nothing may change before the directory is read: an editor writes a file in several steps. What is removed
+	// or started because of it waits for longer (still).
 	settle = 300 * time.Millisecond
 	// pollPeriod is how often it is read where it cannot be watched.
 	pollPeriod = time.Minute
@@ -49,18 +50,25 @@ func (a *Applier) Run(ctx context.Context) {
 		case <-due.C:
 		}
 		seen := watched() // before it is read, so that no change is missed
-		switch again, soon := a.look(ctx); {
-		case soon:
+		then, wait := a.look(ctx, time.Now()), time.Duration(0)
+		switch {
+		case then.soon:
 			retry = retryFirst
-			due.Reset(retry)
-		case again:
-			due.Reset(retry)
+			wait = retry
+		case then.failed:
+			wait = retry
 			retry = min(2*retry, retryLast)
 		case !seen:
-			due.Reset(pollPeriod)
+			wait = pollPeriod
 			retry = retryFirst
 		default:
 			retry = retryFirst
+		}
+		if then.after > 0 && (wait == 0 || then.after < wait) {
+			wait = then.after
+		}
+		if wait > 0 {
+			due.Reset(wait)
 		}
 	}
 }

@@ -109,7 +109,9 @@ func (f *Figures) JobElsewhere(manager string) {
 }
 
 // NoticeRefused counts a notice that is not written: too many wait, or there is no such receiver.
-func (f *Figures) NoticeRefused(kind string) { f.add(1, f.metrics.noticesRefused, kind) }
+func (f *Figures) NoticeRefused(receiver, kind string) {
+	f.add(1, f.metrics.noticesRefused, receiver, kind)
+}
 
 // Overdue counts that no Job has succeeded in time: of a CronJob, or of Jobs of one name.
 func (f *Figures) Overdue(kind string) { f.add(1, f.metrics.overdue, kind) }

@@ -80,7 +80,7 @@ func New(s *store.Store) *Metrics {
 	}, []string{"completion_mode", "result", "action"})
 	m.jobCPU = counters("jobd", "job_cpu_seconds_total", "Processor time of Jobs that have ended, in seconds.", "namespace", "result")
 	m.noticesRefused = counters("jobd", "notices_refused_total",
-		"Notices that a receiver will not get, since there is no such receiver or too many wait.", "kind")
+		"Notices that a receiver will not get, since there is no such receiver or too many wait.", "receiver", "kind")
 	m.overdue = counters("jobd", "overdue_total", "Times that no Job has succeeded as was expected (jobd.dev/expect-success-every).", "kind")
 	m.jobMemory = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "jobd", Name: "job_peak_memory_bytes",

@@ -34,7 +34,7 @@ type Expectations struct {
 	loop.Base
 	loop.NoJobs
 	timers *loop.Timers
-	teller *Teller // nil: nobody is told
+	teller *Teller
 
 	// names are the Jobs of one name of which a success is expected, by the key of what is stored; counts is how many there
 	// are in a namespace.
@@ -192,14 +192,14 @@ func (e *Expectations) JobChanged(p *loop.Pass, _ string, j *batchv1.Job) error 
 	}
 	is.Every = every
 	due := dueOf(is)
-	if e.teller != nil {
-		wanted := notices.Of(j.Annotations, e.teller.namespaces[j.Namespace])
-		is.Wanted = &wanted
+	wanted := notices.Of(j.Annotations, e.teller.namespaces[j.Namespace])
+	if is.Wanted = &wanted; e.teller.idle(wanted) {
+		is.Wanted = nil
 	}
 	if end := batch.End(&j.Status); end != nil && end.Type == batchv1.JobComplete && end.LastTransitionTime.After(is.Since) {
 		is.Since = end.LastTransitionTime.Time
 		due = is.Since.Add(every)
-		if e.teller == nil { // which else says that it has recovered
+		if e.teller.idle(wanted) { // which else says that it has recovered
 			is.Overdue = nil
 		}
 	}
@@ -236,11 +236,7 @@ func (e *Expectations) Due(p *loop.Pass, key string) error {
 		return err
 	}
 	n := notify.CronJobOverdue(cj, late.Due, p.Now)
-	var wanted notices.Wanted
-	if e.teller != nil {
-		wanted = e.teller.wantedOf(cj)
-	}
-	return e.tell(p, objects.CronJobReference(cj), events.CronJobController, &n, wanted)
+	return e.tell(p, objects.CronJobReference(cj), events.CronJobController, &n, e.teller.wantedOf(cj))
 }
 
 // nameDue looks at Jobs of one name.
@@ -284,7 +280,7 @@ func (e *Expectations) nameDue(p *loop.Pass, key string) error {
 
 func (e *Expectations) tell(p *loop.Pass, about corev1.ObjectReference, component string, n *notify.Notice, wanted notices.Wanted) error {
 	p.Figures.Overdue(n.Object.Kind)
-	if err := p.Event(about, component, corev1.EventTypeWarning, overdueReason, n.Message); err != nil || e.teller == nil {
+	if err := p.Event(about, component, corev1.EventTypeWarning, overdueReason, n.Message); err != nil {
 		return err
 	}
 	return e.teller.Tell(p, about, n, wanted)

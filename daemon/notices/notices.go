@@ -2,8 +2,8 @@
 // decide what that means to those who want to be told, and writes notices in the same transaction, so that none is lost and
 // none comes twice. Package daemon/receivers delivers what is written.
 //
-// Without receivers there is no Teller, and the concern of expectations alone remains, which costs nothing for objects without
-// its annotation.
+// Without receivers the Teller does nothing for Jobs that ask for none, and the concern of expectations remains, which costs nothing
+// for objects without its annotation.
 package notices
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// A namespace may write this many notices at once, and then one in every interval, so that a Job that starts others over and
-// over fills nobody's mailbox.
+// A namespace may write this many notices to a receiver at once, and then one in every interval, so that a Job that starts others over
+// and over fills nobody's mailbox. Pings do not count: they are short, and no more than two of a check wait.
 const (
 	burst    = 300
 	interval = 10 * time.Second
@@ -47,10 +47,12 @@ type Teller struct {
 	// recovered are Jobs to look at that were there at the start: others may have ended them meanwhile, or they wait.
 	recovered map[types.UID]string
 
-	namespaces map[string]map[string]string // annotations of those that ask for something
-	pending    map[string]*pending          // by receiver
-	allowed    map[string]*rate.Limiter     // by namespace
-	remembered map[string]map[string]bool   // names of Jobs of which something is remembered, by namespace
+	namespaces map[string]map[string]string        // annotations of those that ask for something
+	pending    map[string]*pending                 // by receiver
+	allowed    map[string]map[string]*rate.Limiter // by namespace and receiver
+	pings      pings
+	strangers  map[string]bool            // names that the settings do not have, of which something is stored
+	remembered map[string]map[string]bool // names of Jobs of which something is remembered, by namespace
 }
 
 // record is what is known of a Job.
@@ -82,14 +84,13 @@ type pending struct {
 	of  map[string]int // by namespace
 }
 
-// NewTeller makes the controller; nil if there are no receivers.
+// NewTeller makes the controller. Without receivers there is nobody to be told, and whoever asks for that is told so.
 func NewTeller(timers *loop.Timers, receivers notify.Receivers) *Teller {
-	if len(receivers) == 0 {
-		return nil
-	}
 	return &Teller{
 		timers: timers, receivers: receivers, known: map[types.UID]*record{}, marks: map[string]stored{}, recovered: map[types.UID]string{},
-		namespaces: map[string]map[string]string{}, pending: map[string]*pending{}, allowed: map[string]*rate.Limiter{},
+		namespaces: map[string]map[string]string{}, pending: map[string]*pending{}, allowed: map[string]map[string]*rate.Limiter{},
+		strangers:  map[string]bool{},
+		pings:      pings{of: map[check][]waiting{}, checks: map[string]check{}},
 		remembered: map[string]map[string]bool{},
 	}
 }
@@ -100,6 +101,18 @@ func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 		t.count(key, 1)
 		return true
 	})
+	for name, r := range t.receivers {
+		if r.Healthcheck == nil {
+			continue
+		}
+		s.Range(objects.Notices+"/"+name+"/", "", func(o store.Object) bool {
+			var n notify.Pending
+			if json.Unmarshal(o.Value, &n) == nil { // or else it is told when it is to be delivered
+				t.pings.add(check{name, n.Name()}, waiting{o.Key, n.PingOf()})
+			}
+			return true
+		})
+	}
 	s.Range(objects.NoticeMarks+"/", "", func(o store.Object) bool {
 		var m mark
 		if err = json.Unmarshal(o.Value, &m); err != nil {
@@ -112,6 +125,12 @@ func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 	if err != nil {
 		return err
 	}
+	s.Keys(objects.NoticeStandings+"/", "", func(key string) bool {
+		if _, name := objects.NameOf(key); t.receivers[name] == nil && name != notices.Others {
+			t.strangers[name] = true
+		}
+		return true
+	})
 	s.Keys(objects.NoticeMemories+"/", "", func(key string) bool {
 		if namespace, name := objects.NameOf(key); strings.HasPrefix(name, ofJobs) {
 			t.remember(namespace, name)
@@ -172,16 +191,22 @@ func (t *Teller) count(key string, n int) {
 func (t *Teller) Fold(_ *loop.Pass, change loop.Change) error {
 	if change.Resource == objects.Notices && change.Deleted {
 		t.count(change.Object.Key, -1)
+		t.pings.gone(change.Object.Key)
 	}
 	return nil
 }
 
 // Gone implements loop.GoneFollower.
 func (t *Teller) Gone(_ *loop.Pass, o store.Object) {
-	if objects.ResourceOf(o.Key) != objects.NoticeMemories {
+	namespace, name := objects.NameOf(o.Key)
+	switch objects.ResourceOf(o.Key) {
+	case objects.NoticeStandings:
+		delete(t.strangers, name)
+		return
+	case objects.NoticeMemories:
+	default:
 		return
 	}
-	namespace, name := objects.NameOf(o.Key)
 	if delete(t.remembered[namespace], name); len(t.remembered[namespace]) == 0 {
 		delete(t.remembered, namespace)
 	}
@@ -278,7 +303,7 @@ func (t *Teller) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
 		return err
 	}
 	wanted := t.wanted(j, cj)
-	if is != was {
+	if is != was && !t.idle(wanted) {
 		if err := t.decide(p, j, cj, was, wanted); err != nil {
 			return err
 		}
@@ -298,6 +323,11 @@ func (t *Teller) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
 		m.Started = is.Attempt
 	}
 	return t.putMark(p, key, j.UID, rec, m)
+}
+
+// idle reports whether there is nobody to be told of anything, and nobody has asked for that. Then nothing is remembered for it either.
+func (t *Teller) idle(wanted notices.Wanted) bool {
+	return len(t.receivers) == 0 && len(wanted.Receivers) == 0
 }
 
 // tellsStarts reports whether somebody is told of starts. Then it has to be remembered which Jobs have: the status does not say
@@ -437,7 +467,13 @@ func (t *Teller) Tell(p *loop.Pass, about corev1.ObjectReference, n *notify.Noti
 		if !notify.Goes(n, r, wanted) {
 			continue
 		}
-		if why := t.full(name, about.Namespace, p.Now); why != "" {
+		if r.Healthcheck != nil {
+			for _, key := range t.pings.replace(check{name, n.Name()}, n.PingOf()) {
+				p.Delete(key)
+				t.count(key, -1)
+			}
+		}
+		if why := t.full(name, about.Namespace, r.Healthcheck == nil, p.Now); why != "" {
 			if err := t.lost(p, about, n, name, why); err != nil {
 				return err
 			}
@@ -452,16 +488,25 @@ func (t *Teller) Tell(p *loop.Pass, about corev1.ObjectReference, n *notify.Noti
 		key := Key(name, p.Version()+1, about.Namespace)
 		p.PutStored(store.Object{Key: key, UID: n.Object.UID, Value: value})
 		t.count(key, 1)
+		if r.Healthcheck != nil {
+			t.pings.add(check{name, n.Name()}, waiting{key, n.PingOf()})
+		}
 	}
 	return nil
 }
 
-// full returns why a receiver takes no more notices of a namespace now; empty if it does.
-func (t *Teller) full(receiver, namespace string, now time.Time) string {
-	limit := t.allowed[namespace]
+// full returns why a receiver takes no more notices of a namespace now; empty if it does. limited says that there is a limit to how
+// many come in a time, too.
+func (t *Teller) full(receiver, namespace string, limited bool, now time.Time) string {
+	limits := t.allowed[namespace]
+	if limits == nil {
+		limits = map[string]*rate.Limiter{}
+		t.allowed[namespace] = limits
+	}
+	limit := limits[receiver]
 	if limit == nil {
 		limit = rate.NewLimiter(rate.Every(interval), burst)
-		t.allowed[namespace] = limit
+		limits[receiver] = limit
 	}
 	waits := t.pending[receiver]
 	switch {
@@ -469,15 +514,17 @@ func (t *Teller) full(receiver, namespace string, now time.Time) string {
 		return fmt.Sprintf("%d others wait for it", waits.all)
 	case waits != nil && waits.of[namespace] >= notify.MaxNamespacePending:
 		return fmt.Sprintf("%d others of this namespace wait for it", waits.of[namespace])
-	case !limit.AllowN(now, 1):
-		return "this namespace has sent too many lately"
+	case limited && !limit.AllowN(now, 1):
+		return "this namespace has sent it too many lately"
 	}
 	return ""
 }
 
 // lost tells of a notice that is not delivered.
 func (t *Teller) lost(p *loop.Pass, about corev1.ObjectReference, n *notify.Notice, receiver, why string) error {
-	p.Figures.NoticeRefused(string(n.Kind))
+	if err := t.refused(p, about, n, receiver, why); err != nil {
+		return err
+	}
 	return p.Event(about, source(about), corev1.EventTypeWarning, NotDelivered, fmt.Sprintf("%s is not told of %q: %s", receiver, n.Kind, why))
 }
 

@@ -308,7 +308,106 @@ func TestTooMany(t *testing.T) {
 		if all, _ := written(w); len(all) != notify.MaxNamespacePending {
 			t.Errorf("%d notices wait", len(all))
 		}
-		if n := w.Figures()["jobd_notices_refused_total{failed}"]; n != 50 {
+		if n := w.Figures()["jobd_notices_refused_total{failed,ops}"]; n != 50 {
+			t.Errorf("%v were refused", n)
+		}
+	})
+}
+
+// standings returns how many notices each receiver was refused.
+func standings(w *controltest.World) map[string]int {
+	w.T.Helper()
+	all := map[string]int{}
+	_ = w.Store.View(func(s *store.Snapshot) error {
+		s.Range(objects.NoticeStandings+"/", "", func(o store.Object) bool {
+			var s notices.Standing
+			if err := json.Unmarshal(o.Value, &s); err != nil || s.RefusedAt == nil || s.RefusedError == "" || s.RefusedLast == "" {
+				w.T.Errorf("%s: %v", o.Value, err)
+			}
+			_, name := objects.NameOf(o.Key)
+			all[name] = s.Refused
+			return true
+		})
+		return nil
+	})
+	return all
+}
+
+// Whoever asks for a receiver that there is not is told so, by an event and a count, also where there are no receivers at all. Names
+// that somebody makes up are counted up to a number of them.
+func TestReceiversThatThereAreNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		fail := func(name string, receivers string) {
+			t.Helper()
+			j := controltest.Simulate(name, "1s", "1")
+			j.Spec.BackoffLimit, j.Annotations = ptr.To(int32(0)), asks(notices.ReceiversAnnotation, receivers)
+			w.Create(j)
+			time.Sleep(time.Minute)
+		}
+		fail("typo", "opps")
+		if got := standings(w); len(got) != 1 || got["opps"] != 1 {
+			t.Errorf("refused: %v", got)
+		}
+		for i := range 12 {
+			var names []string
+			for k := range 10 {
+				names = append(names, fmt.Sprint("made-up-", i, "-", k))
+			}
+			fail(fmt.Sprint("flood-", i), strings.Join(names, ","))
+		}
+		if got := standings(w); len(got) != 101 || got[notices.Others] != 21 {
+			t.Errorf("%d are counted, %d as others", len(got), got[notices.Others])
+		}
+		w.Receivers = nil
+		w.Stop()
+		w.Start()
+		fail("alone", "ops")
+		fail("unasked", "")
+		if got := standings(w); len(got) != 101 || got[notices.Others] != 22 {
+			t.Errorf("%d are counted, %d as others", len(got), got[notices.Others])
+		}
+		lost := func(name string) (n int) {
+			for _, e := range w.Events(name) {
+				if strings.HasPrefix(e, "NoticeNotDelivered: ") {
+					n++
+				}
+			}
+			return n
+		}
+		if lost("alone") != 1 || lost("unasked") != 0 {
+			t.Errorf("events %q, %q", w.Events("alone"), w.Events("unasked"))
+		}
+		w.Stop()
+		time.Sleep(31 * 24 * time.Hour)
+		w.Start()
+		time.Sleep(10 * time.Minute)
+		if got := standings(w); len(got) != 0 {
+			t.Errorf("%v are remembered after a month", got)
+		}
+	})
+}
+
+// Pings of a service that is down take no room of others: of each check no more than the last run waits, also over a restart, and they
+// are none of the notices that a namespace may send in a time.
+func TestPingsOfAServiceThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		w.CreateCronJob("often", "*/20 * * * *", "5s", func(cj *batchv1.CronJob) { cj.Annotations = asks(notices.ReceiversAnnotation, "watch") })
+		for range 4 {
+			time.Sleep(100*time.Minute + 20*time.Second)
+			w.Stop()
+			w.Start()
+		}
+		expect(w, "the last run", "watch started often", "watch finished often")
+		j := controltest.Simulate("train", "1m", "1")
+		j.Spec.BackoffLimit, j.Annotations = ptr.To(int32(0)), asks(notices.ReceiversAnnotation, "ops,watch")
+		w.Create(j)
+		time.Sleep(70 * time.Second)
+		expect(w, "and others", "ops failed train", "watch started often", "watch finished often", "watch started train", "watch failed train")
+		if n := w.Figures()["jobd_notices_refused_total{failed,ops}"]; n != 0 {
 			t.Errorf("%v were refused", n)
 		}
 	})

@@ -122,7 +122,8 @@ func (n *Notice) Environment(host string) []string {
 
 // Ping returns the address that a service for health checks is called at.
 func (n *Notice) Ping(address string) (string, error) {
-	name := cmp.Or(n.CronJob, n.Object.Name)
+	// Slugs of healthchecks.io have no dots. Names have no underscores, so that different ones stay so.
+	name := strings.ReplaceAll(cmp.Or(n.CronJob, n.Object.Name), ".", "_")
 	address = strings.NewReplacer(namespaceHolder, url.PathEscape(n.Object.Namespace), nameHolder, url.PathEscape(name)).Replace(address)
 	u, err := url.Parse(address)
 	if err != nil {

@@ -210,10 +210,11 @@ func TestChoose(t *testing.T) {
 
 // A delivery is tried less and less often, and not for ever.
 func TestFailed(t *testing.T) {
-	p, now, tries := Pending{Notice: Notice{At: begin}}, begin, 0
+	p, now, tries, trying := Pending{Notice: Notice{At: begin}}, begin, 0, Trying{}
 	for lost := false; !lost; tries++ {
 		before := p.Next
-		p, lost = p.Failed(errTest, now)
+		trying = trying.Failed(now)
+		p, lost = p.Failed(errTest, trying, now)
 		if wait := p.Next.Sub(now); wait < firstRetry || wait > longestRetry || p.Next.Before(before) {
 			t.Fatalf("try %d waits %v", tries, wait)
 		}

@@ -1,6 +1,11 @@
 package notify
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/jobd/jobd/api/notices"
+)
 
 const (
 	// firstRetry is how long a delivery waits that has failed once. It doubles each time, up to longestRetry.
@@ -8,6 +13,8 @@ const (
 	longestRetry = 15 * time.Minute
 	// GiveUp is for how long a notice is tried to be delivered. A receiver that was down over a weekend still gets it.
 	GiveUp = 72 * time.Hour
+	// leastTrying is for how long it is tried at least, however old it is: the machine may have been off.
+	leastTrying = time.Hour
 )
 
 // Pending is a notice that waits to be delivered to one receiver, as it is stored.
@@ -21,8 +28,21 @@ type Pending struct {
 	Over []string `json:"over,omitempty"`
 }
 
+// Trying is since when notices of a name have failed without a longer pause, and when the last has. The times of one process are held
+// against each other, which neither setting the clock nor sleeping changes.
+type Trying struct{ Since, Last time.Time }
+
+// Failed takes in another failure.
+func (t Trying) Failed(now time.Time) Trying {
+	if t.Since.IsZero() || now.Sub(t.Last) > 2*longestRetry {
+		t.Since = now
+	}
+	t.Last = now
+	return t
+}
+
 // Failed returns what is stored after a failure, and whether the notice is given up.
-func (p Pending) Failed(reason error, now time.Time) (_ Pending, lost bool) {
+func (p Pending) Failed(reason error, trying Trying, now time.Time) (_ Pending, lost bool) {
 	p.Failures++
 	p.Error = cut(reason.Error(), maxMessage)
 	wait := longestRetry
@@ -30,8 +50,12 @@ func (p Pending) Failed(reason error, now time.Time) (_ Pending, lost bool) {
 		wait = min(wait, firstRetry<<shift)
 	}
 	p.Next = now.Add(wait)
-	return p, p.Next.Sub(p.At) > GiveUp
+	return p, p.Next.Sub(p.At) > GiveUp && now.Sub(trying.Since) >= leastTrying
 }
+
+// Due reports whether a delivery that is to be tried next at a time is due: then, or if that is further away than any pause, since the
+// clock was set back.
+func Due(next, now time.Time) bool { return !next.After(now) || next.Sub(now) > longestRetry }
 
 // Waiting is what the queue of a receiver has of a notice, in the order of the queue.
 type Waiting struct {
@@ -51,7 +75,7 @@ func Choose(queue []Waiting, now time.Time) (key string, again time.Time) {
 		if held[w.Name] {
 			continue
 		}
-		if !w.Next.After(now) {
+		if Due(w.Next, now) {
 			return w.Key, time.Time{}
 		}
 		held[w.Name] = !w.Partly
@@ -67,3 +91,24 @@ const (
 	MaxPending          = 1000
 	MaxNamespacePending = 200
 )
+
+// Ping is what a notice is to a service that watches over the times between start and end.
+type Ping struct {
+	Run   string // of a Job
+	Start bool   // or an end
+}
+
+// PingOf returns what a notice is to such a service.
+func (n *Notice) PingOf() Ping {
+	return Ping{Run: fmt.Sprintf("%s/%d", n.Object.UID, n.Attempt), Start: n.Kind == notices.Started}
+}
+
+// Replaces reports whether a ping makes one of the same check pointless that was before it, and still waits. So that what arrives is
+// the start of a run and then its end, a start takes the place of another start, and an end of another end and of starts of other runs.
+// No more than two wait then, however long the service is down.
+func (p Ping) Replaces(before Ping) bool {
+	if p.Start {
+		return before.Start
+	}
+	return !before.Start || before.Run != p.Run
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"mime"
 	"net/mail"
 	"net/url"
 	"path/filepath"
@@ -241,11 +242,24 @@ func (w *Webhook) check() error {
 	if err != nil {
 		return fmt.Errorf("body: %w", err)
 	}
-	trial := NewTest("a", time.Unix(0, 0))
-	if err := t.Execute(new(bytes.Buffer), &trial); err != nil { // a field that there is not
+	trial := NewTest("a", time.Unix(0, 0)) // of which each text has what has to be quoted
+	trial.Object.Namespace, trial.CronJob, trial.Result = "a", "a", complete
+	trial.Reason, trial.Message, trial.Text = `"a"`, "\"a\"\n\\", "\"a\"\n\tb\\\n"
+	var out bytes.Buffer
+	if err := t.Execute(&out, &trial); err != nil { // a field that there is not
 		return fmt.Errorf("body: %w", err)
 	}
+	if isJSON(w.ContentType) && !json.Valid(out.Bytes()) {
+		return errors.New("body: it makes no JSON of a text with quotes and lines: write {{json .Said}}, without quotes around it, " +
+			"or set content-type to what it is")
+	}
 	return nil
+}
+
+// isJSON reports whether a content type is JSON, which is the default.
+func isJSON(contentType string) bool {
+	kind, _, err := mime.ParseMediaType(cmp.Or(contentType, "application/json"))
+	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
 }
 
 // checkURL checks an address by check, or the name of its file, of which the content is checked when it is read.

@@ -71,14 +71,32 @@ type sender interface {
 type queue struct {
 	waiting   []notify.Waiting // in the order of their keys
 	changed   follow.Signal
-	unwritten string // why what came of an attempt cannot be written down; empty if it can
+	tries     map[string]notify.Trying // by the names of notices that wait
+	unwritten string                   // why what came of an attempt cannot be written down; empty if it can
 }
 
-// New makes what Run runs; nil if there are no receivers.
-func New(o Options) *Deliveries {
-	if len(o.Receivers) == 0 {
-		return nil
+func newQueue() *queue { return &queue{changed: follow.NewSignal(), tries: map[string]notify.Trying{}} }
+
+// tried takes in what came of an attempt, and returns for how long notices of that name have failed. Those that wait behind one that is
+// given up do not begin anew.
+func (d *Deliveries) tried(receiver string, p *notify.Pending, failed bool, now time.Time) notify.Trying {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[receiver]
+	if q == nil {
+		q = d.queues[former]
 	}
+	if !failed {
+		delete(q.tries, p.Name())
+		return notify.Trying{}
+	}
+	t := q.tries[p.Name()].Failed(now)
+	q.tries[p.Name()] = t
+	return t
+}
+
+// New makes what Run runs.
+func New(o Options) *Deliveries {
 	d := &Deliveries{
 		Options: o, senders: map[string]sender{}, update: o.Store.Update, queues: map[string]*queue{}, events: events.New(o.Host),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -88,9 +106,9 @@ func New(o Options) *Deliveries {
 	}
 	for name, r := range o.Receivers {
 		d.senders[name] = newSender(r, o.Host)
-		d.queues[name] = &queue{changed: follow.NewSignal()}
+		d.queues[name] = newQueue()
 	}
-	d.queues[former] = &queue{changed: follow.NewSignal()}
+	d.queues[former] = newQueue()
 	return d
 }
 
@@ -151,6 +169,7 @@ func (d *Deliveries) Run(ctx context.Context) {
 		running.Go(func() { d.serve(ctx, name) })
 	}
 	running.Go(func() { d.serve(ctx, former) })
+	running.Go(func() { d.insist(ctx, former, d.forget) })
 	follow.Prefix(ctx, d.Store, objects.Notices+"/", follow.Follower{
 		Show:  d.show,
 		Shown: func() {},
@@ -175,7 +194,11 @@ func (d *Deliveries) show(o store.Object, gone bool) {
 	at, there := slices.BinarySearchFunc(q.waiting, o.Key, func(w notify.Waiting, key string) int { return cmp.Compare(w.Key, key) })
 	if gone {
 		if there {
+			name := q.waiting[at].Name
 			q.waiting = slices.Delete(q.waiting, at, at+1)
+			if !slices.ContainsFunc(q.waiting, func(w notify.Waiting) bool { return w.Name == name }) {
+				delete(q.tries, name)
+			}
 		}
 		return
 	}
@@ -237,7 +260,7 @@ func (d *Deliveries) deliver(ctx context.Context, key string) {
 	}
 	failed, lost := errFormer, true
 	if r := d.Receivers[name]; r != nil {
-		if p.Next.After(time.Now()) { // the queue knew an earlier state
+		if !notify.Due(p.Next, time.Now()) { // the queue knew an earlier state
 			d.queueAgain(key, p)
 			return
 		}
@@ -245,7 +268,7 @@ func (d *Deliveries) deliver(ctx context.Context, key string) {
 		if failed, tried = d.attempt(ctx, r, name, key, p); !tried {
 			return
 		}
-		lost = false
+		lost = errors.As(failed, new(*forGood))
 	}
 	d.insist(ctx, name, func(ctx context.Context) error { return d.note(ctx, name, key, *p, failed, lost) })
 }
@@ -357,9 +380,10 @@ func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pe
 	} else {
 		end.delivered = failed == nil
 	}
+	trying := d.tried(receiver, &p, failed != nil, now)
 	if failed != nil {
 		over := false
-		p, over = p.Failed(failed, now)
+		p, over = p.Failed(failed, trying, now)
 		result = "failed"
 		if over && !end.delivered {
 			end.lost, part = true, nil
@@ -409,17 +433,13 @@ type ending struct {
 
 // standing stores how a receiver has fared.
 func (d *Deliveries) standing(tx *store.Tx, receiver string, p *notify.Pending, end ending, now time.Time) error {
-	if d.Receivers[receiver] == nil {
-		tx.Delete(standingKey(receiver))
-		return nil
-	}
 	var s notices.Standing
-	if o, ok := tx.Get(standingKey(receiver)); ok {
+	if o, ok := tx.Get(teller.StandingKey(receiver)); ok {
 		if err := json.Unmarshal(o.Value, &s); err != nil {
 			return err
 		}
 	}
-	if end.delivered {
+	if end.delivered { // of some recipients, perhaps
 		s.Delivered++
 		s.DeliveredAt, s.LastError, s.FailedAt = &now, "", nil
 	}
@@ -428,16 +448,47 @@ func (d *Deliveries) standing(tx *store.Tx, receiver string, p *notify.Pending, 
 	}
 	if end.lost {
 		s.Lost++
-		s.LostLast, s.LostAt = p.Object.Namespace+"/"+p.Object.String(), &now
+		s.LostLast, s.LostAt, s.LostError = p.Object.Namespace+"/"+p.Object.String(), &now, p.Error
 	}
-	value, err := json.Marshal(s)
+	o, err := teller.PutStanding(receiver, &s, d.Receivers[receiver] != nil, now)
 	if err == nil {
-		tx.Put(store.Object{Key: standingKey(receiver), Value: value})
+		tx.Put(o)
 	}
 	return err
 }
 
-func standingKey(receiver string) string { return store.Key(objects.NoticeStandings, "", receiver) }
+// forget has what is known of receivers that are in the settings no more go after a while, if they were not told of something, and at
+// once if there is nothing to be said.
+func (d *Deliveries) forget(ctx context.Context) error {
+	var former []store.Object
+	if err := d.Store.View(func(s *store.Snapshot) error {
+		s.Range(objects.NoticeStandings+"/", "", func(o store.Object) bool {
+			if _, name := objects.NameOf(o.Key); d.Receivers[name] == nil && o.Expires == 0 {
+				former = append(former, o)
+			}
+			return true
+		})
+		return nil
+	}); err != nil || len(former) == 0 {
+		return err
+	}
+	return d.update(ctx, func(tx *store.Tx) error {
+		for _, o := range former {
+			_, name := objects.NameOf(o.Key)
+			var s notices.Standing
+			if o, ok := tx.Get(o.Key); !ok || json.Unmarshal(o.Value, &s) != nil || s.Lost+s.Refused == 0 {
+				tx.Delete(o.Key)
+				continue
+			}
+			o, err := teller.PutStanding(name, &s, false, time.Now())
+			if err != nil {
+				return err
+			}
+			tx.Put(o)
+		}
+		return nil
+	})
+}
 
 // tellLost writes the event of a notice that could not be delivered.
 func (d *Deliveries) tellLost(tx *store.Tx, receiver string, p *notify.Pending, now time.Time) error {
@@ -474,7 +525,7 @@ func (d *Deliveries) tellLost(tx *store.Tx, receiver string, p *notify.Pending, 
 
 // Known reports whether objects of a namespace may name a receiver; without a namespace, whether there is one.
 func (d *Deliveries) Known(receiver, namespace string) bool {
-	if d == nil || d.Receivers[receiver] == nil {
+	if d.Receivers[receiver] == nil {
 		return false
 	}
 	return namespace == "" || d.Receivers[receiver].Serves(namespace)
@@ -483,21 +534,32 @@ func (d *Deliveries) Known(receiver, namespace string) bool {
 // List returns the receivers and how they have fared.
 func (d *Deliveries) List() (list notices.List, err error) {
 	list.Items = []notices.Receiver{}
-	if d == nil {
-		return list, nil
-	}
 	err = d.Store.View(func(s *store.Snapshot) error {
-		for _, name := range slices.Sorted(maps.Keys(d.Receivers)) {
-			r := notices.Receiver{Name: name, Kind: d.Receivers[name].Kind(), To: d.Receivers[name].To()}
-			r.Pending, r.Unwritten = d.waits(name)
-			if o, ok := s.Get(standingKey(name)); ok {
-				if err := json.Unmarshal(o.Value, &r.Standing); err != nil {
-					return err
-				}
+		standings, now := map[string]notices.Standing{}, time.Now().Unix()
+		names := slices.Collect(maps.Keys(d.Receivers))
+		var failed error
+		s.Range(objects.NoticeStandings+"/", "", func(o store.Object) bool {
+			var standing notices.Standing
+			_, name := objects.NameOf(o.Key)
+			if failed = json.Unmarshal(o.Value, &standing); failed != nil {
+				return false
+			}
+			standings[name] = standing
+			if over := o.Expires > 0 && o.Expires <= now; d.Receivers[name] == nil && !over && standing.Lost+standing.Refused > 0 {
+				names = append(names, name)
+			}
+			return true
+		})
+		slices.Sort(names)
+		for _, name := range names {
+			r := notices.Receiver{Name: name, Standing: standings[name]}
+			if known := d.Receivers[name]; known != nil {
+				r.Kind, r.To = known.Kind(), known.To()
+				r.Pending, r.Unwritten = d.waits(name)
 			}
 			list.Items = append(list.Items, r)
 		}
-		return nil
+		return failed
 	})
 	return list, err
 }
@@ -507,34 +569,12 @@ var ErrUnknown = errors.New("there is no such receiver in the settings of jobd")
 
 // Test delivers a notice to a receiver, and returns why that has failed.
 func (d *Deliveries) Test(ctx context.Context, receiver string) error {
-	if d == nil || d.Receivers[receiver] == nil {
+	if d.Receivers[receiver] == nil {
 		return ErrUnknown
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Receivers[receiver].Limit())
 	defer cancel()
 	return d.senders[receiver].send(ctx, &notify.Pending{Notice: notify.NewTest(receiver, time.Now())})
-}
-
-// Discard removes the notices that were written while there were receivers. It is called when there are none.
-func Discard(ctx context.Context, s *store.Store) error {
-	var left []string
-	if err := s.View(func(snapshot *store.Snapshot) error {
-		for _, resource := range []string{objects.Notices, objects.NoticeMarks, objects.NoticeStandings} {
-			snapshot.Keys(resource+"/", "", func(key string) bool {
-				left = append(left, key)
-				return true
-			})
-		}
-		return nil
-	}); err != nil || len(left) == 0 {
-		return err
-	}
-	return s.Update(ctx, func(tx *store.Tx) error {
-		for _, key := range left {
-			tx.Delete(key)
-		}
-		return nil
-	})
 }
 
 // oneLine is a text of others in an error.

@@ -50,6 +50,7 @@ type rig struct {
 	senders   map[string]*fake
 	receivers notify.Receivers
 	explained atomic.Int32
+	log       strings.Builder
 	of        *Deliveries
 	prepare   func() // called before it runs; nil for nothing
 	stop      func()
@@ -76,7 +77,7 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) start() {
 	r.of = New(Options{
-		Store: r.store, Receivers: r.receivers, Host: "box", EventTTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		Store: r.store, Receivers: r.receivers, Host: "box", EventTTL: time.Hour, Logger: slog.New(slog.NewTextHandler(&r.log, nil)),
 		Explain: func(context.Context, notify.Object) (string, error) {
 			return fmt.Sprint("why ", r.explained.Add(1)), nil
 		},
@@ -240,6 +241,27 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// What a receiver refuses for good is lost at once, and holds up nothing.
+func TestLostAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		r.senders["a"].does = func(_ context.Context, n *notify.Pending) error {
+			if n.ID == "1" {
+				return &forGood{errRefused}
+			}
+			return nil
+		}
+		r.tell("a", "1", "x")
+		r.tell("a", "2", "x")
+		r.took("a", "1", "2")
+		r.left(0)
+		if list, _ := r.of.List(); list.Items[0].Lost != 1 || list.Items[0].Delivered != 1 {
+			t.Errorf("%+v", list.Items[0])
+		}
+	})
+}
+
 // What waits for a receiver that is taken out of the settings is lost at once, and what others wait for is not.
 func TestAReceiverThatIsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,11 +277,37 @@ func TestAReceiverThatIsNoMore(t *testing.T) {
 		r.start()
 		r.left(1)
 		r.stop()
-		if err := Discard(t.Context(), r.store); err != nil {
-			t.Error(err)
-		}
-		r.left(0)
+		r.receivers = nil
+		time.Sleep(time.Second) // events have the time in their names
 		r.start()
+		r.left(0)
+		if text := r.log.String(); strings.Count(text, "a notice is lost") != 2 {
+			t.Errorf("the log has %s", text)
+		}
+		var said []string
+		_ = r.store.View(func(s *store.Snapshot) error {
+			return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
+				said = append(said, e.Message)
+				return nil
+			})
+		})
+		slices.Sort(said)
+		if want := []string{`a could not be told of "failed"`, `b could not be told of "failed"`}; !slices.Equal(said, want) {
+			t.Errorf("events %q", said)
+		}
+		for range 2 { // over a restart
+			list, err := r.of.List()
+			if err != nil || len(list.Items) != 2 || list.Items[0].Kind != "" || list.Items[0].Lost != 1 || list.Items[0].LostError != errFormer.Error() {
+				t.Errorf("%+v: %v", list, err)
+			}
+			r.stop()
+			r.start()
+			synctest.Wait()
+		}
+		time.Sleep(40 * 24 * time.Hour) // after which it is forgotten
+		if list, _ := r.of.List(); len(list.Items) > 0 {
+			t.Errorf("%+v", list)
+		}
 	})
 }
 

@@ -93,8 +93,33 @@ func TestHealthcheck(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if s := strings.Join(got, ", "); !strings.HasPrefix(s, "POST /k/team_train/start, POST /k/team_train/fail, POST /k/team_train, HEAD /k/") {
+	if s := strings.Join(got, ", "); s != "POST /k/team_train/start, POST /k/team_train/fail, POST /k/team_train" { // the trial is none
 		t.Errorf("%s", s)
+	}
+	server.Close()
+	if err := h.send(t.Context(), &trial); err == nil {
+		t.Error("a service that is not there is reached")
+	}
+	secured := httptest.NewTLSServer(nil)
+	defer secured.Close()
+	h = newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URL: secured.URL + "/k"}}, "box")
+	if err := h.send(t.Context(), &trial); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a certificate of nobody who is known: %v", err)
+	}
+}
+
+// A check that there is not, or of which there are two, is not tried again: a hint says why.
+func TestChecksThatThereAreNot(t *testing.T) {
+	status := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	defer server.Close()
+	h := newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URL: server.URL + "/{namespace}_{name}"}}, "box")
+	for code, want := range map[int]string{404: "?create=1", 410: "?create=1", 409: "several checks", 500: "", 429: ""} {
+		status = code
+		err := h.send(t.Context(), notice())
+		if err == nil || errors.As(err, new(*forGood)) != (want != "") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v", code, err)
+		}
 	}
 }
 

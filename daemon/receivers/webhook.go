@@ -3,6 +3,7 @@ package receivers
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -82,22 +83,74 @@ func (h *healthcheck) send(ctx context.Context, n *notify.Pending) error {
 	if err != nil {
 		return err
 	}
-	if n.Kind != notices.Test { // which only says that the service can be reached
-		if address, err = n.Ping(address); err != nil {
-			return withoutURL(err)
-		}
+	if n.Kind == notices.Test {
+		return withoutURL(reach(ctx, address))
+	}
+	if address, err = n.Ping(address); err != nil {
+		return withoutURL(err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(n.Said()))
 	if err != nil {
 		return withoutURL(err)
 	}
-	if n.Kind == notices.Test {
-		request.Method, request.Body, request.ContentLength = http.MethodHead, nil, 0
-	}
 	request.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	request.Header.Set("User-Agent", "jobd")
-	return call(h.client, request)
+	err = call(h.client, request)
+	var answer *refusedCall
+	if errors.As(err, &answer) {
+		switch answer.status {
+		case http.StatusNotFound, http.StatusGone:
+			return &forGood{fmt.Errorf("there is no such check: make it there, or, for healthchecks.io, add ?create=1 to the URL (%w)", err)}
+		case http.StatusConflict:
+			return &forGood{fmt.Errorf("several checks have that name there: rename one (%w)", err)}
+		}
+	}
+	return err
 }
+
+// reach connects to the service, and asks for nothing: any request, whatever its method, may count as a ping that says success.
+func reach(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, strings.NewReplacer("{", "", "}", "").Replace(address), nil)
+	if err != nil {
+		return err
+	}
+	to, proxy := request.URL, false
+	if through, err := http.ProxyFromEnvironment(request); err != nil {
+		return err
+	} else if through != nil {
+		to, proxy = through, true
+	}
+	port := to.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[to.Scheme]
+	}
+	at := net.JoinHostPort(to.Hostname(), port)
+	if to.Scheme != "https" || proxy {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	conn, err := (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", at)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// forGood is the error of a delivery that is not tried again: it would hold up nothing but itself, and never succeed.
+type forGood struct{ error }
+
+func (e *forGood) Unwrap() error { return e.error }
+
+// refusedCall is the error of a request that was answered otherwise than by a success.
+type refusedCall struct {
+	status int
+	text   string
+}
+
+func (e *refusedCall) Error() string { return e.text }
 
 // call sends a request. Any answer but a success is an error.
 func call(client *http.Client, request *http.Request) error {
@@ -108,7 +161,7 @@ func call(client *http.Client, request *http.Request) error {
 	defer response.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // the status is what counts
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s: %s", response.Status, oneLine(said))
+		return &refusedCall{response.StatusCode, fmt.Sprintf("%s: %s", response.Status, oneLine(said))}
 	}
 	return nil
 }
