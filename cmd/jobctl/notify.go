@@ -90,7 +90,8 @@ func (c *receiversClient) list(ctx context.Context, output string, now time.Time
 			last = age(*r.DeliveredAt, now)
 		}
 		cells := []string{
-			r.Name, cmp.Or(r.Kind, "<not set up>"), orNone(r.To), strconv.Itoa(r.Pending), strconv.Itoa(r.Delivered), last, strconv.Itoa(r.Lost), strconv.Itoa(r.Refused),
+			r.Name, cmp.Or(r.Kind, "<not set up>"), orNone(r.To), strconv.Itoa(r.Pending),
+			strconv.Itoa(r.Delivered), last, strconv.Itoa(r.Lost), strconv.Itoa(r.Refused),
 			orNone(printable.Line(cmp.Or(r.Unwritten, r.LastError, r.LostError, r.RefusedError))),
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))

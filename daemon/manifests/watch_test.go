@@ -32,11 +32,20 @@ func TestAFileThatIsWritten(t *testing.T) {
 	const whole = "ConfigMap a, Job once"
 	full := config + onceOf("  backoffLimit: 1\n")
 	for rule, steps := range map[string][]step{
-		"as it was at the start":           {{0, full, false, whole, ""}},
-		"a document that has gone":         {{0, full, false, whole, ""}, {time.Minute, config, false, "ConfigMap a", ""}, {10 * time.Second, config, false, "ConfigMap a", "Job once"}},
-		"one that is written again":        {{0, full, false, whole, ""}, {time.Minute, config, false, "ConfigMap a", ""}, {9 * time.Second, full, false, "ConfigMap a", ""}, {time.Hour, full, false, whole, ""}},
-		"one that is cut, and still valid": {{0, full, false, whole, ""}, {time.Minute, config + onceOf(""), false, "ConfigMap a", ""}, {10 * time.Second, config + onceOf(""), false, whole, ""}},
-		"a document with its end":          {{0, full, false, whole, ""}, {time.Minute, full + "---\n", false, whole, ""}},
+		"as it was at the start": {{0, full, false, whole, ""}},
+		"a document that has gone": {
+			{0, full, false, whole, ""},
+			{time.Minute, config, false, "ConfigMap a", ""}, {10 * time.Second, config, false, "ConfigMap a", "Job once"},
+		},
+		"one that is written again": {
+			{0, full, false, whole, ""},
+			{time.Minute, config, false, "ConfigMap a", ""}, {9 * time.Second, full, false, "ConfigMap a", ""}, {time.Hour, full, false, whole, ""},
+		},
+		"one that is cut, and still valid": {
+			{0, full, false, whole, ""},
+			{time.Minute, config + onceOf(""), false, "ConfigMap a", ""}, {10 * time.Second, config + onceOf(""), false, whole, ""},
+		},
+		"a document with its end": {{0, full, false, whole, ""}, {time.Minute, full + "---\n", false, whole, ""}},
 		"a writer who takes his time": {
 			{0, full, false, whole, ""}, {time.Minute, config, true, "ConfigMap a", ""}, {time.Hour, config, true, "ConfigMap a", ""},
 			{time.Hour, full, false, "ConfigMap a", ""}, {time.Minute, full, false, whole, ""},

@@ -37,8 +37,10 @@ func TestGivenUp(t *testing.T) {
 	}{
 		"the first attempt, after a week off": {[]time.Duration{168 * time.Hour}, false},
 		"tried before the machine was off":    {[]time.Duration{time.Hour, 168 * time.Hour}, false},
-		"tried for an hour since":             {[]time.Duration{time.Hour, 168 * time.Hour, 168*time.Hour + 25*time.Minute, 168*time.Hour + 45*time.Minute, 169 * time.Hour}, true},
-		"tried for an hour, and new":          {[]time.Duration{0, 25 * time.Minute, 45 * time.Minute, time.Hour}, false},
+		"tried for an hour since": {[]time.Duration{
+			time.Hour, 168 * time.Hour, 168*time.Hour + 25*time.Minute, 168*time.Hour + 45*time.Minute, 169 * time.Hour,
+		}, true},
+		"tried for an hour, and new": {[]time.Duration{0, 25 * time.Minute, 45 * time.Minute, time.Hour}, false},
 	} {
 		p, trying, lost := Pending{Notice: Notice{At: start}}, Trying{}, false
 		for _, after := range c.after {
