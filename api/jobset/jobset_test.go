@@ -79,15 +79,22 @@ func TestValidation(t *testing.T) {
 			`replicatedJob: b cannot depend on replicatedJob: c`,
 		},
 		"it depends and starts in order": {
-			`{startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [{name: a, ` + pods + `}, {name: b, dependsOn: [{name: a, status: Ready}], ` + pods + `}]}`,
+			`{startupPolicy: {startupPolicyOrder: InOrder},
+				replicatedJobs: [{name: a, ` + pods + `}, {name: b, dependsOn: [{name: a, status: Ready}], ` + pods + `}]}`,
 			`spec: Invalid value: "object": StartupPolicy and DependsOn APIs are mutually exclusive`,
 		},
 		"a status that there is not": {
 			`replicatedJobs: [{name: a, ` + pods + `}, {name: b, dependsOn: [{name: a, status: Failed}], ` + pods + `}]`,
 			`spec.replicatedJobs[1].dependsOn[0].status: Unsupported value: "Failed": supported values: "Ready", "Complete"`,
 		},
-		"two groups of a name":   {`replicatedJobs: [{name: a, ` + pods + `}, {name: a, ` + pods + `}]`, `spec.replicatedJobs[1]: Duplicate value: {"name":"a"}`},
-		"replicas below nothing": {`replicatedJobs: [{name: a, replicas: -1, ` + pods + `}]`, `spec.replicatedJobs[0].replicas: Invalid value: -1: should be greater than or equal to 0`},
+		"two groups of a name": {
+			`replicatedJobs: [{name: a, ` + pods + `}, {name: a, ` + pods + `}]`,
+			`spec.replicatedJobs[1]: Duplicate value: {"name":"a"}`,
+		},
+		"replicas below nothing": {
+			`replicatedJobs: [{name: a, replicas: -1, ` + pods + `}]`,
+			`spec.replicatedJobs[0].replicas: Invalid value: -1: should be greater than or equal to 0`,
+		},
 		"more Jobs than fit": {
 			`replicatedJobs: [{name: a, replicas: 9999, ` + pods + `}, {name: b, replicas: 2, ` + pods + `}]`,
 			`spec.replicatedJobs: Invalid value: 10001: the groups may have no more than 10000 Jobs in all`,
@@ -133,13 +140,28 @@ func TestValidation(t *testing.T) {
 			groups("failurePolicy: {rules: [{action: FailJobSet, onJobFailureMessagePatterns: ['a{1000}|b{1000}|c{1000}']}]}"),
 			`spec.failurePolicy.rules: Invalid value: "onJobFailureMessagePatterns": the patterns of all rules would take`,
 		},
-		"a coordinator":                       {groups("coordinator: {replicatedJob: workers, jobIndex: 2, podIndex: 1}"), ""},
-		"a coordinator of no group":           {groups("coordinator: {replicatedJob: x}"), `coordinator replicatedJob x does not exist`},
-		"a coordinator with too high a Job":   {groups("coordinator: {replicatedJob: leader, jobIndex: 1}"), `coordinator job index 1 is invalid for replicatedJob leader`},
-		"a coordinator with too high a pod":   {groups("coordinator: {replicatedJob: leader, podIndex: 2}"), `coordinator pod index 2 is invalid for replicatedJob leader job index 0`},
-		"a claim that nobody mounts":          {groups("volumeClaimPolicies: [{templates: [{metadata: {name: data}}]}]"), `replicatedJob containers don't have a matching volumeMount: data`},
-		"a time to live below nothing":        {groups("ttlSecondsAfterFinished: -1"), `spec.ttlSecondsAfterFinished: Invalid value: -1: should be greater than or equal to 0`},
-		"a template of Jobs that are refused": {`replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]`, `spec.replicatedJobs[0].template.spec.template.spec.containers[0].image: Required value`},
+		"a coordinator":             {groups("coordinator: {replicatedJob: workers, jobIndex: 2, podIndex: 1}"), ""},
+		"a coordinator of no group": {groups("coordinator: {replicatedJob: x}"), `coordinator replicatedJob x does not exist`},
+		"a coordinator with too high a Job": {
+			groups("coordinator: {replicatedJob: leader, jobIndex: 1}"),
+			`coordinator job index 1 is invalid for replicatedJob leader`,
+		},
+		"a coordinator with too high a pod": {
+			groups("coordinator: {replicatedJob: leader, podIndex: 2}"),
+			`coordinator pod index 2 is invalid for replicatedJob leader job index 0`,
+		},
+		"a claim that nobody mounts": {
+			groups("volumeClaimPolicies: [{templates: [{metadata: {name: data}}]}]"),
+			`replicatedJob containers don't have a matching volumeMount: data`,
+		},
+		"a time to live below nothing": {
+			groups("ttlSecondsAfterFinished: -1"),
+			`spec.ttlSecondsAfterFinished: Invalid value: -1: should be greater than or equal to 0`,
+		},
+		"a template of Jobs that are refused": {
+			`replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]`,
+			`spec.replicatedJobs[0].template.spec.template.spec.containers[0].image: Required value`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := strings.Join(say(jobset.Kind().Strategy.Validate(t.Context(), read(t, c.spec))), "\n")
@@ -151,6 +173,7 @@ func TestValidation(t *testing.T) {
 }
 
 func TestWhatMayChange(t *testing.T) {
+	const fixed = `spec.replicatedJobs: Invalid value: "object": field is immutable`
 	for name, c := range map[string]struct{ before, after, want string }{
 		"nothing":     {groups(""), groups(""), ""},
 		"suspend":     {groups(""), groups("suspend: true"), ""},
@@ -161,20 +184,20 @@ func TestWhatMayChange(t *testing.T) {
 		"startup":     {groups(""), groups("startupPolicy: {startupPolicyOrder: InOrder}"), `spec.startupPolicy: Invalid value: "object": Value is immutable`},
 		"the manager": {groups(""), groups("managedBy: a.b/c"), `spec.managedBy: Invalid value: "a.b/c": field is immutable`},
 		"the replicas": {
-			groups(""), strings.Replace(groups(""), "replicas: 3", "replicas: 4", 1), `spec.replicatedJobs: Invalid value: "object": field is immutable`,
+			groups(""), strings.Replace(groups(""), "replicas: 3", "replicas: 4", 1), fixed,
 		},
 		"the parallelism": {
 			groups(""), strings.Replace(groups(""), "parallelism: 2", "parallelism: 1", 1),
 			`spec.replicatedJobs: Invalid value: "object": field is immutable: parallelism and completions cannot be changed when ElasticJobSet feature gate is disabled`,
 		},
 		"the node selector while it runs": {
-			groups(""), strings.Replace(groups(""), "containers", "nodeSelector: {a: b}, containers", 1), `spec.replicatedJobs: Invalid value: "object": field is immutable`,
+			groups(""), strings.Replace(groups(""), "containers", "nodeSelector: {a: b}, containers", 1), fixed,
 		},
 		"the node selector while it is suspended": {
 			groups("suspend: true"), strings.Replace(groups(""), "containers", "nodeSelector: {a: b}, containers", 1), "",
 		},
 		"the image while it is suspended": {
-			groups("suspend: true"), strings.Replace(groups("suspend: true"), "busybox", "other", 1), `spec.replicatedJobs: Invalid value: "object": field is immutable`,
+			groups("suspend: true"), strings.Replace(groups("suspend: true"), "busybox", "other", 1), fixed,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,8 +27,8 @@ const (
 	// MaxJobs is how many Jobs a JobSet may have. A cluster has no bound, and would create them until it has no memory left.
 	MaxJobs = 10_000
 
-	// maxGroups bounds what each decision looks at.
-	maxGroups = 1000
+	// maxGroups bounds what each decision looks at, and what is written with each change of the status.
+	maxGroups = 200
 
 	maxDependsOn       = 5
 	maxClaimPolicies   = 50
