@@ -84,6 +84,8 @@ require (
 	github.com/prometheus/procfs v0.21.1
 	k8s.io/apiextensions-apiserver v0.37.2
 	k8s.io/metrics v0.37.2
+	sigs.k8s.io/jobset v0.12.0
+	tags.cncf.io/container-device-interface/specs-go v1.1.1
 )
 
 require (
@@ -206,5 +208,4 @@ require (
 	sigs.k8s.io/kustomize/api v0.21.1 // indirect
 	sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 // indirect
 	sigs.k8s.io/kustomize/kyaml v0.21.1 // indirect
-	tags.cncf.io/container-device-interface/specs-go v1.1.1 // indirect
 )

@@ -37,7 +37,6 @@ var advice = map[schema.GroupKind]string{
 	{Group: "ray.io", Kind: "RayService"}:                                           keepRunning,
 	{Group: "batch.volcano.sh", Kind: "Job"}:                                        training,
 	{Group: "flink.apache.org", Kind: "FlinkDeployment"}:                            keepRunning,
-	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:                                      "make each of its replicatedJobs a Job, with one headless Service for all",
 	{Group: "serving.knative.dev", Kind: "Service"}:                                 keepRunning,
 	{Group: "sparkoperator.k8s.io", Kind: "ScheduledSparkApplication"}:              spark + ", from a CronJob",
 	{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}:                       spark,
@@ -48,19 +47,19 @@ var adviceFor = map[string]string{
 	"argoproj.io":              steps,
 	"batch.volcano.sh":         training,
 	"codeflare.dev":            queues,
-	"elastic.pytorch.org":      training,
+	"elastic.pytorch.org":      jobSet,
 	"execution.furiko.io":      "make it a Job",
 	"kubernetes.dask.org":      training,
 	"pipelines.kubeflow.org":   steps,
-	"pytorch.org":              training,
+	"pytorch.org":              jobSet,
 	"workload.codeflare.dev":   queues,
-	"kubeflow.org":             training,
+	"kubeflow.org":             jobSet,
 	"kueue.x-k8s.io":           queues,
 	"ray.io":                   training,
 	"scheduling.volcano.sh":    queues,
 	"tekton.dev":               steps,
-	"trainer.kubeflow.org":     training,
-	"leaderworkerset.x-k8s.io": training,
+	"trainer.kubeflow.org":     jobSet,
+	"leaderworkerset.x-k8s.io": jobSet,
 }
 
 const (
@@ -70,9 +69,12 @@ const (
 	noWebhooks  = "nothing would call it"
 	keepRunning = "make it a Job, or a unit of systemd if it is to run for ever"
 	training    = "make it an Indexed Job: its pods know their index, find each other by name, and start together as a gang"
-	spark       = "spark-submit --master k8s://ADDRESS --deploy-mode cluster starts its pods here"
-	steps       = "make each step a Job, and run one after the other: jobctl submit ends with the exit code of the Job"
-	queues      = "pods wait by priority, and ResourceQuotas limit a namespace; a Job with a gang starts as a whole"
+	jobSet      = "make it a JobSet (jobset.x-k8s.io/v1alpha2) with a replicatedJob for each role, such as launcher, master and workers: its pods find " +
+		"each other by name, the label jobset.sigs.k8s.io/coordinator says where the first is, and failurePolicy.maxRestarts begins it anew; " +
+		"for one role an Indexed Job is enough"
+	spark  = "spark-submit --master k8s://ADDRESS --deploy-mode cluster starts its pods here"
+	steps  = "make each step a Job, and run one after the other: jobctl submit ends with the exit code of the Job"
+	queues = "pods wait by priority, and ResourceQuotas limit a namespace; a Job with a gang starts as a whole"
 )
 
 // homes are the API versions of kinds that jobd has and that manifests name under others: those of older clusters, or a
@@ -83,6 +85,7 @@ var homes = map[string]schema.GroupVersion{
 	"ConfigMap":           {Version: "v1"},
 	"CronJob":             {Group: "batch", Version: "v1"},
 	"Job":                 {Group: "batch", Version: "v1"},
+	"JobSet":              {Group: "jobset.x-k8s.io", Version: "v1alpha2"},
 	"NetworkPolicy":       {Group: "networking.k8s.io", Version: "v1"},
 	"Pod":                 {Version: "v1"},
 	"PodDisruptionBudget": {Group: "policy", Version: "v1"},

@@ -10,15 +10,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/store"
 )
 
-// Controllers refuses objects that say that a Job or a CronJob controls them which there is not: none of the name in their namespace,
-// or one with another UID. A cluster takes them, and collects them later; but what a Job or a CronJob controls is counted by its UID, so
+// Controllers refuses objects that say that a Job, a CronJob or a JobSet controls them which there is not: none of the name in their
+// namespace, or one with another UID. A cluster takes them, and collects them later; but what these control is counted by its UID, so
 // one of another namespace, whose UID somebody has read, would count what it has never made.
 type Controllers struct{ Store *store.Store }
 
@@ -30,7 +32,9 @@ func (Controllers) Handles(op admission.Operation) bool {
 }
 
 // controllers are the kinds by whose UIDs others are counted.
-var controllers = map[string]string{"Job": "jobs.batch", "CronJob": "cronjobs.batch"}
+var controllers = map[string]schema.GroupResource{
+	"Job": batchv1.Resource("jobs"), "CronJob": batchv1.Resource("cronjobs"), "JobSet": jobsetv1.Resource("jobsets"),
+}
 
 // Validate implements admission.ValidationInterface.
 func (c Controllers) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
@@ -44,7 +48,7 @@ func (c Controllers) Validate(_ context.Context, a admission.Attributes, _ admis
 	}
 	for i, owner := range m.GetOwnerReferences() {
 		resource := controllers[owner.Kind]
-		if resource == "" || !ptr.Deref(owner.Controller, false) || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") ||
+		if resource.Empty() || !ptr.Deref(owner.Controller, false) || !strings.HasPrefix(owner.APIVersion, resource.Group+"/") ||
 			slices.ContainsFunc(before, func(b metav1.OwnerReference) bool {
 				return b.UID == owner.UID && b.Name == owner.Name && b.Kind == owner.Kind && ptr.Deref(b.Controller, false)
 			}) {
@@ -52,7 +56,7 @@ func (c Controllers) Validate(_ context.Context, a admission.Attributes, _ admis
 		}
 		there := false
 		if err := c.Store.View(func(s *store.Snapshot) error {
-			o, ok := s.Get(store.Key(resource, a.GetNamespace(), owner.Name))
+			o, ok := s.Get(store.Key(resource.String(), a.GetNamespace(), owner.Name))
 			there = ok && o.UID == string(owner.UID)
 			return nil
 		}); err != nil {

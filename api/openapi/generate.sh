@@ -27,6 +27,7 @@ packages=(
   k8s.io/apimachinery/pkg/util/intstr
   k8s.io/apimachinery/pkg/version
   k8s.io/metrics/pkg/apis/metrics/v1beta1
+  sigs.k8s.io/jobset/api/jobset/v1alpha2
 )
 exec go tool openapi-gen --go-header-file /dev/null --report-filename /dev/null \
   --output-dir "$output" --output-pkg github.com/jobd/jobd/api/openapi --output-file zz_generated.openapi.go \

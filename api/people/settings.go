@@ -29,7 +29,7 @@ type Setting struct {
 
 // defaultQuota keeps somebody who makes a mistake, such as a loop that submits, from filling the machine for all others.
 var defaultQuota = map[string]string{
-	"pods": "500", "count/jobs.batch": "5000", "count/cronjobs.batch": "100", "services": "50",
+	"pods": "500", "count/jobs.batch": "5000", "count/cronjobs.batch": "100", "count/jobsets.jobset.x-k8s.io": "100", "services": "50",
 	"persistentvolumeclaims": "50", "requests.storage": "500Gi",
 }
 

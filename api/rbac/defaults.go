@@ -101,11 +101,13 @@ func Defaults(
 		on(reads, in("metrics.k8s.io"), "nodes", "pods"))
 	add("jobd:aggregate-to-edit", []string{"edit"},
 		on([]string{"create"}, in("batch"), "jobs/retry"),
+		on(writes, in("jobset.x-k8s.io"), "jobsets"),
 		on([]string{"get", "update"}, in(""), "persistentvolumeclaims/files", "pods/files"))
 	add("jobd:aggregate-to-view", []string{"view"},
 		on([]string{"get"}, in("batch"), "cronjobs/why", "jobs/log", "jobs/picture", "jobs/why"),
 		on([]string{"get"}, in(""), "nodes/usage", "pods/why"),
 		on(reads, in("history.jobd.dev"), "jobs"),
+		on(reads, in("jobset.x-k8s.io"), "jobsets", "jobsets/status"),
 		on([]string{"list"}, in("shares.jobd.dev"), "shares"))
 	add("system:basic-user", nil,
 		on([]string{"create"}, in("authentication.k8s.io"), "selfsubjectreviews"),

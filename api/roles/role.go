@@ -51,6 +51,7 @@ func (r Role) Group() string {
 var submitted = map[string][]string{
 	"":                    {"pods", "configmaps", "secrets", "services", "events", "persistentvolumeclaims"},
 	"batch":               {"jobs", "cronjobs"},
+	"jobset.x-k8s.io":     {"jobsets"},
 	"events.k8s.io":       {"events"},
 	"coordination.k8s.io": {"leases"},
 	"scheduling.k8s.io":   {"workloads", "podgroups"},

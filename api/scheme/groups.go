@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/absent"
 	"github.com/jobd/jobd/api/batch"
@@ -25,6 +26,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/discovery"
 	"github.com/jobd/jobd/api/disruption"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/networking"
 	"github.com/jobd/jobd/api/rbac"
@@ -52,6 +54,7 @@ var groups = []func(*runtime.Scheme) error{
 	authorizationv1.AddToScheme,
 	absent.AddToScheme,
 	usage.AddToScheme,
+	jobsetv1.AddToScheme,
 }
 
 // hubs lists the kinds that are decoded and not stored: the body of an eviction, what clients ask about themselves.
@@ -101,6 +104,7 @@ func Kinds() []*kind.Kind {
 		rbac.ClusterRoleBindingKind(),
 		batch.JobKind(),
 		batch.CronJobKind(),
+		jobset.Kind(),
 	}
 }
 

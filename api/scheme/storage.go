@@ -20,7 +20,7 @@ type wire interface {
 func Encode(obj runtime.Object) ([]byte, error) {
 	w, ok := obj.(wire)
 	if !ok {
-		return nil, fmt.Errorf("encode %T: it has no protobuf form", obj)
+		return encodeExtended(obj)
 	}
 	data, err := w.Marshal()
 	if err != nil {
@@ -33,7 +33,8 @@ func Encode(obj runtime.Object) ([]byte, error) {
 func Size(obj runtime.Object) int {
 	w, ok := obj.(wire)
 	if !ok {
-		return 0 // Encode says what is wrong with it
+		data, _ := encodeExtended(obj) // Encode says what is wrong with it
+		return len(data)
 	}
 	return w.Size()
 }
@@ -42,7 +43,7 @@ func Size(obj runtime.Object) int {
 func Decode(data []byte, into runtime.Object) error {
 	w, ok := into.(wire)
 	if !ok {
-		return fmt.Errorf("decode %T: it has no protobuf form", into)
+		return decodeExtended(data, into)
 	}
 	if err := w.Unmarshal(data); err != nil {
 		return fmt.Errorf("decode %T: %w", into, err)

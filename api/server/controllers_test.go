@@ -36,8 +36,11 @@ func TestControllersExist(t *testing.T) {
 		"theirs under my name":    {ref("Job", "mine", theirs, true), false},
 		"mine under another name": {ref("Job", "theirs", mine, true), false},
 		"a CronJob":               {ref("CronJob", "mine", mine, true), false},
-		"an owner":                {ref("Job", "theirs", theirs, false), true}, // which the collector looks for in this namespace
-		"a kind of others":        {metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Job", Name: "x", UID: "y", Controller: ptr.To(true)}, true},
+		"a JobSet": {
+			metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "mine", UID: mine.UID, Controller: ptr.To(true)}, false,
+		},
+		"an owner":         {ref("Job", "theirs", theirs, false), true}, // which the collector looks for in this namespace
+		"a kind of others": {metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Job", Name: "x", UID: "y", Controller: ptr.To(true)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := pods.Create(t.Context(), pod(strings.ReplaceAll(strings.ToLower(name), " ", "-"), tc.ref), metav1.CreateOptions{})

@@ -114,7 +114,7 @@ func (g *groups) install(types managedfields.TypeConverter, admit admission.Inte
 			version := &endpoints.APIGroupVersion{
 				Storage: g.served[gv], Root: rootOf(gv), GroupVersion: gv, AllServedVersionsByResource: all,
 				OptionsExternalVersion: &schema.GroupVersion{Version: "v1"},
-				Serializer:             sparingCodecs{g.codecs}, ParameterCodec: scheme.ParameterCodec,
+				Serializer:             sparingCodecs{g.codecsOf(gv)}, ParameterCodec: scheme.ParameterCodec,
 				Typer: scheme.Scheme, Creater: flowcontrol.DeepCreater{
 					ObjectCreater: scheme.Scheme,
 				}, Convertor: scheme.Scheme, ConvertabilityChecker: scheme.Scheme,

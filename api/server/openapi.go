@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	apiopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/common/restfuladapter"
 	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/jobd/jobd/api/absent"
@@ -45,14 +47,24 @@ func openAPI() (*common.Config, *common.OpenAPIV3Config) {
 	v2 := &common.Config{
 		ProtocolList: []string{"https"}, IgnorePrefixes: []string{}, Info: info,
 		DefaultResponse:                &spec.Response{ResponseProps: spec.ResponseProps{Description: "Default Response."}},
-		GetOperationIDAndTagsFromRoute: operationOf, GetDefinitionName: names.GetDefinitionName, GetDefinitions: models,
+		GetOperationIDAndTagsFromRoute: operationOf, GetDefinitionName: called(names), GetDefinitions: models,
 	}
 	v3 := &common.OpenAPIV3Config{
 		IgnorePrefixes: []string{}, Info: info,
 		DefaultResponse:                &spec3.Response{ResponseProps: spec3.ResponseProps{Description: "Default Response."}},
-		GetOperationIDAndTagsFromRoute: operationOf, GetDefinitionName: names.GetDefinitionName, GetDefinitions: models,
+		GetOperationIDAndTagsFromRoute: operationOf, GetDefinitionName: called(names), GetDefinitions: models,
 	}
 	return v2, v3
+}
+
+// called returns how models are called: those whose types say so by that name, others by their path, as a cluster calls them.
+func called(names *apiopenapi.DefinitionNamer) func(string) (string, spec.Extensions) {
+	return func(name string) (string, spec.Extensions) {
+		if strings.Contains(name, "/") {
+			name = util.ToRESTFriendlyName(name)
+		}
+		return names.GetDefinitionName(name)
+	}
 }
 
 // operationOf names an operation as a cluster does: readBatchV1NamespacedJob.

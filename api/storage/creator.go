@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -17,9 +18,12 @@ const CreatorPrefix = "creators."
 // object. The daemon removes it when the object is gone.
 func CreatorKey(key string) string { return CreatorPrefix + key }
 
-// noteCreator stores who creates a Job or a CronJob, for the history of Jobs.
+// created are the prefixes of the keys of what the history of Jobs says the creators of: Jobs, and what starts Jobs.
+var created = []string{"jobs.batch/", "cronjobs.batch/", "jobsets.jobset.x-k8s.io/"}
+
+// noteCreator stores who creates a Job, or what starts Jobs, for the history of Jobs.
 func noteCreator(ctx context.Context, tx *store.Tx, o store.Object) {
-	if !strings.HasPrefix(o.Key, "jobs.batch/") && !strings.HasPrefix(o.Key, "cronjobs.batch/") {
+	if !slices.ContainsFunc(created, func(prefix string) bool { return strings.HasPrefix(o.Key, prefix) }) {
 		return
 	}
 	if who, ok := request.UserFrom(ctx); ok {

@@ -25,9 +25,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/node"
@@ -207,6 +209,33 @@ var adversaries = map[string]func(n int) []objects.Object{
 		}
 		return all
 	},
+	"Jobs of a JobSet": onJobSet(func(js *jobsetv1.JobSet, n int) {
+		js.Spec.ReplicatedJobs[0].Replicas = int32(min(n, jobset.MaxJobs))
+	}),
+	"groups of a JobSet": onJobSet(func(js *jobsetv1.JobSet, n int) {
+		one := js.Spec.ReplicatedJobs[0]
+		js.Spec.ReplicatedJobs = nil
+		for i := range min(n/2, 200) {
+			group := *one.DeepCopy()
+			group.Name = fmt.Sprint("g", i)
+			for k := max(0, i-5); k < i; k++ {
+				group.DependsOn = append(group.DependsOn, jobsetv1.DependsOn{Name: fmt.Sprint("g", k), Status: jobsetv1.DependencyReady})
+			}
+			js.Spec.ReplicatedJobs = append(js.Spec.ReplicatedJobs, group)
+		}
+	}),
+	"failures of a JobSet": onJobSet(func(js *jobsetv1.JobSet, n int) {
+		group := &js.Spec.ReplicatedJobs[0]
+		group.Replicas = int32(n / 10)
+		group.Template.Spec.Template.Annotations = map[string]string{simulated.Duration: "1s", simulated.ExitCode: "1"}
+		group.Template.Spec.BackoffLimit = ptr.To[int32](0)
+		js.Spec.FailurePolicy = &jobsetv1.FailurePolicy{MaxRestarts: 5}
+		for i := range min(n/10, 99) {
+			js.Spec.FailurePolicy.Rules = append(js.Spec.FailurePolicy.Rules, jobsetv1.FailurePolicyRule{
+				Name: fmt.Sprint("r", i), Action: jobsetv1.FailJobSet, OnJobFailureMessagePatterns: []string{fmt.Sprintf("(.*a.*){5}x%d", i)},
+			})
+		}
+	}),
 	"active Jobs of a CronJob": onCronJob(func(cj *batchv1.CronJob, n int) {
 		for i := range n {
 			cj.Status.Active = append(cj.Status.Active, corev1.ObjectReference{Kind: "Job", Name: fmt.Sprint("j", i), UID: types.UID(fmt.Sprint(i))})
@@ -384,6 +413,18 @@ func onCronJob(edit func(*batchv1.CronJob, int)) func(int) []objects.Object {
 		cj.Spec.JobTemplate.Spec = onJob(func(*batchv1.Job, int) {})(0)[0].(*batchv1.Job).Spec
 		edit(cj, n)
 		return []objects.Object{cj}
+	}
+}
+
+func onJobSet(edit func(*jobsetv1.JobSet, int)) func(int) []objects.Object {
+	return func(n int) []objects.Object {
+		js := &jobsetv1.JobSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+		js.Spec.ReplicatedJobs = []jobsetv1.ReplicatedJob{{Name: "a"}}
+		template := &js.Spec.ReplicatedJobs[0].Template.Spec.Template
+		template.Annotations = map[string]string{simulated.Duration: "1h"}
+		template.Spec.Containers, template.Spec.RestartPolicy = []corev1.Container{{Name: "c", Image: "busybox"}}, corev1.RestartPolicyNever
+		edit(js, n)
+		return []objects.Object{js}
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/jobsets"
 	"github.com/jobd/jobd/daemon/kinds"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/metrics"
@@ -227,6 +228,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		jobs      = newJobs(timers, followers, jobRecords, config.Settings, doors, pods, gangs, ledger, gate, config.Logs)
 		holds     = hold.New(timers, jobs, gate)
 		cronJobs  = cronjobs.New(timers, jobs, notes, doors)
+		jobSets   = jobsets.New(timers, jobs, claims, notes, doors)
 		objects   = &kinds.Kinds{Pods: pods, Jobs: jobs, CronJobs: cronJobs, Claims: claims}
 		garbage   = gc.New(notes, objects, jobRecords)
 		tended    = tendedPods{podRecords, pods}
@@ -252,6 +254,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		holds,
 		&windows{jobs: jobRecords},
 		cronJobs,
+		jobSets,
 		garbage.Deletions(),
 		namespace.NewEmptier(timers, objects),
 		claims,

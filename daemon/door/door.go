@@ -1,5 +1,5 @@
 // Package door lets in what the control loop creates in namespaces: the pods of Jobs and their Workloads and PodGroups, the
-// claims of pods, the Jobs of CronJobs. They meet the same rules as what clients create (api/creation).
+// claims of pods, the Jobs of CronJobs, and the Jobs, Services and claims of JobSets. They meet the same rules as what clients create (api/creation).
 //
 // An object as its owner wants it comes in. It is filled in and prepared, and counts for the ResourceQuotas of its namespace in
 // the loop's pass; or a refusal goes out. The caller writes it.
@@ -50,7 +50,13 @@ var (
 	PodGroups = Kind{objects.PodGroups, podsecurity.JobController}
 	Claims    = Kind{objects.Claims, "system:serviceaccount:kube-system:ephemeral-volume-controller"}
 	Jobs      = Kind{objects.Jobs, "system:serviceaccount:kube-system:cronjob-controller"}
+
+	JobsOfSets   = Kind{objects.Jobs, jobSetController}
+	Services     = Kind{objects.Services, jobSetController}
+	ClaimsOfSets = Kind{objects.Claims, jobSetController}
 )
+
+const jobSetController = "system:serviceaccount:jobset-system:jobset-controller-manager"
 
 // Door is that to a namespace, for objects of one kind, in a pass.
 type Door struct {
@@ -127,6 +133,8 @@ func (d *Door) prepare(obj objects.Object) {
 		core.PrepareClaim(obj)
 	case *batchv1.Job:
 		batch.PrepareJob(obj)
+	case *corev1.Service: // without an address, of which there is one kind
+		core.NormalizeClusterIPs(obj, nil)
 	case *schedulingv1beta1.Workload:
 		obj.Generation = 1
 	case *schedulingv1beta1.PodGroup:

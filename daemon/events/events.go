@@ -21,6 +21,7 @@ import (
 const (
 	JobController     = "job-controller"
 	CronJobController = "cronjob-controller"
+	JobSetController  = "jobset-controller"
 	Scheduler         = "default-scheduler"
 	Kubelet           = "kubelet"
 	VolumeController  = "persistentvolume-controller"

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 )
@@ -33,6 +34,13 @@ func CronJobReference(cj *batchv1.CronJob) corev1.ObjectReference {
 
 // batchReference cannot fail, unlike client-go's reference.GetReference, and leaves out the object's version, since one
 // event stands for all its repetitions.
+// JobSetReference returns the reference to a JobSet in an event.
+func JobSetReference(js *jobsetv1.JobSet) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		Kind: "JobSet", APIVersion: jobsetv1.GroupVersion.String(), Namespace: js.Namespace, Name: js.Name, UID: js.UID,
+	}
+}
+
 func batchReference(kind string, obj metav1.Object) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		Kind: kind, APIVersion: batchv1.SchemeGroupVersion.String(),

@@ -19,6 +19,7 @@ const (
 	CronJobs        = "cronjobs.batch"
 	Events          = "events"
 	Jobs            = "jobs.batch"
+	JobSets         = "jobsets.jobset.x-k8s.io"
 	Leases          = "leases.coordination.k8s.io"
 	Namespaces      = "namespaces"
 	Nodes           = "nodes"
@@ -27,6 +28,7 @@ const (
 	Pods            = "pods"
 	Secrets         = "secrets"
 	ServiceAccounts = "serviceaccounts"
+	Services        = "services"
 	StorageClasses  = "storageclasses." + storagev1.GroupName
 	Volumes         = "persistentvolumes"
 	Workloads       = "workloads." + schedulingv1beta1.GroupName

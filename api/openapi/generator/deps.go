@@ -6,4 +6,5 @@ import (
 	_ "k8s.io/api/batch/v1"
 	_ "k8s.io/apimachinery/pkg/version"
 	_ "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	_ "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )

@@ -1,0 +1,101 @@
+// Package jobset is the kind JobSet of the group jobset.x-k8s.io: Jobs that belong together, in groups that wait for each other,
+// succeed, fail and are started again as one. The Go types are those of sigs.k8s.io/jobset; what they mean is that of its version
+// 0.12.0, without what stands behind its feature gates, which is refused by name.
+//
+// It is a pure package: descriptions of the kind, and the Jobs that a JobSet is made of.
+package jobset
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+)
+
+// Labels and annotations of the Jobs and pods of a JobSet that its API package does not name.
+const (
+	// RestartAttemptKey says in which attempt of the JobSet a Job was made, from 0.
+	RestartAttemptKey = "jobset.sigs.k8s.io/restart-attempt"
+)
+
+// Of returns the name and the UID of the JobSet that controls a Job, according to the Job; both are empty for none. A Job that
+// its creator gave a controller says so of one that exists (package admit).
+func Of(job metav1.Object) (name string, uid types.UID) {
+	owner := metav1.GetControllerOfNoCopy(job)
+	if owner == nil || owner.Kind != "JobSet" || !strings.HasPrefix(owner.APIVersion, jobsetv1.GroupVersion.Group+"/") {
+		return "", ""
+	}
+	return owner.Name, owner.UID
+}
+
+// JobName returns the name of a Job of a JobSet.
+func JobName(set, group string, index int) string { return fmt.Sprintf("%s-%s-%d", set, group, index) }
+
+// Subdomain returns the name of the Service of a JobSet, the second part of the names of its pods. By default that is the JobSet's
+// name, which is not there yet when defaults are set.
+func Subdomain(js *jobsetv1.JobSet) string {
+	if js.Spec.Network != nil && js.Spec.Network.Subdomain != "" {
+		return js.Spec.Network.Subdomain
+	}
+	return js.Name
+}
+
+// HostNames reports whether the pods of a JobSet find each other by name.
+func HostNames(js *jobsetv1.JobSet) bool {
+	return js.Spec.Network != nil && ptr.Deref(js.Spec.Network.EnableDNSHostnames, false)
+}
+
+// Coordinator returns the name of the pod that coordinates the others: SET-GROUP-INDEX-PODINDEX.SUBDOMAIN. There has to be one.
+func Coordinator(js *jobsetv1.JobSet) string {
+	c := js.Spec.Coordinator
+	return fmt.Sprintf("%s-%d.%s", JobName(js.Name, c.ReplicatedJob, c.JobIndex), c.PodIndex, Subdomain(js))
+}
+
+// ClaimName returns the name of a claim that a JobSet makes of a template.
+func ClaimName(set, template string) string { return template + "-" + set }
+
+// Managed reports whether it is jobd that acts for a JobSet, and no other controller (JobSetSpec.ManagedBy).
+func Managed(js *jobsetv1.JobSet) bool {
+	return js.Spec.ManagedBy == nil || *js.Spec.ManagedBy == jobsetv1.JobSetControllerName
+}
+
+// Suspended reports whether a JobSet is to have no pods.
+func Suspended(js *jobsetv1.JobSet) bool { return ptr.Deref(js.Spec.Suspend, false) }
+
+// InOrder reports whether each group waits until the one before it has started.
+func InOrder(js *jobsetv1.JobSet) bool {
+	return js.Spec.StartupPolicy != nil && js.Spec.StartupPolicy.StartupPolicyOrder == jobsetv1.InOrder
+}
+
+// End returns the condition with which a JobSet has finished, Completed or Failed; nil while it has not.
+func End(status *jobsetv1.JobSetStatus) *metav1.Condition {
+	for i := range status.Conditions {
+		c := &status.Conditions[i]
+		ends := c.Type == string(jobsetv1.JobSetCompleted) || c.Type == string(jobsetv1.JobSetFailed)
+		if ends && c.Status == metav1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// Jobs returns how many Jobs a JobSet has.
+func Jobs(js *jobsetv1.JobSet) (n int64) {
+	for i := range js.Spec.ReplicatedJobs {
+		n += int64(max(0, js.Spec.ReplicatedJobs[i].Replicas))
+	}
+	return n
+}
+
+// Find returns a group of a JobSet, nil if there is none of that name.
+func Find(js *jobsetv1.JobSet, name string) *jobsetv1.ReplicatedJob {
+	for i := range js.Spec.ReplicatedJobs {
+		if js.Spec.ReplicatedJobs[i].Name == name {
+			return &js.Spec.ReplicatedJobs[i]
+		}
+	}
+	return nil
+}
