@@ -154,7 +154,7 @@ func TestCommandLinesThatAreWrong(t *testing.T) {
 		"apiVersion: v1\nkind: Secret\n": "no Job",
 		"apiVersion: batch/v1\nkind: job\nmetadata: {name: x}\n": "but the job x: write kind: Job",
 		"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: x}\n": "but the PyTorchJob x: jobd runs Jobs and does " +
-			"not have the kind PyTorchJob (kubeflow.org): make it an Indexed Job",
+			"not have the kind PyTorchJob (kubeflow.org): make it a JobSet",
 		"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: x}\n":                    "create job NAME --from=cronjob/x",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n":                              "the template of a Job",
 		"apiVersion: extensions/v1beta1\nkind: Job\nmetadata: {name: x}\n":              "write apiVersion: batch/v1",

@@ -36,7 +36,6 @@ func TestShowHost(t *testing.T) {
 	must(t, err)
 	type seen struct {
 		mounts []string
-		bin    string
 		err    error
 	}
 	done := make(chan seen)
