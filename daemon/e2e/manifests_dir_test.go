@@ -58,7 +58,7 @@ metadata: {name: team}
 ---
 apiVersion: batch/v1
 kind: CronJob
-metadata: {name: nightly, namespace: team}
+metadata: {name: nightly, namespace: team, annotations: {jobd.dev/notfy: ops}}
 spec:
   schedule: "@yearly"
   jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "busybox:1.36"}]}}}}
@@ -164,6 +164,9 @@ spec:
 
 	// Neither a restart nor a kill runs it again, nor once its TTL has removed it; a change does.
 	d.kill()
+	if out := d.output.String(); !strings.Contains(out, `a manifest was applied with a warning`) || !strings.Contains(out, "jobd.dev/notify") {
+		t.Errorf("nothing says that jobd.dev/notfy is unknown:\n%s", out)
+	}
 	write("a.yaml", config("a", "4")+once("second", 0))
 	d.serve()
 	is("a Job that has changed runs again", "first second", runs)

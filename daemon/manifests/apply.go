@@ -78,7 +78,7 @@ func New(o Options) (*Applier, error) {
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", o.Socket)
 		},
-		WarningHandlerWithContext: rest.NoWarnings{},
+		WarningHandlerWithContext: warnings{o.Logger},
 	})
 	if err != nil {
 		return nil, err
@@ -270,13 +270,24 @@ func (a *Applier) apply(ctx context.Context, o *Object) (types.UID, error) {
 	if err != nil {
 		return "", err
 	}
-	u, err := a.resource(o.Resource, o.Namespace).Patch(ctx, o.Name, types.ApplyPatchType, text, metav1.PatchOptions{
+	u, err := a.resource(o.Resource, o.Namespace).Patch(context.WithValue(ctx, applied{}, o), o.Name, types.ApplyPatchType, text, metav1.PatchOptions{
 		FieldManager: Manager, Force: ptr.To(true), FieldValidation: metav1.FieldValidationStrict,
 	})
 	if err != nil {
 		return "", err
 	}
 	return u.GetUID(), nil
+}
+
+// warnings writes into the log what the API says of an object that it takes: a field or an annotation that does nothing.
+type warnings struct{ logger *slog.Logger }
+
+type applied struct{}
+
+func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, _ int, _, text string) {
+	if of, ok := ctx.Value(applied{}).(*Object); ok {
+		w.logger.Warn("a manifest was applied with a warning", "file", of.File, "object", of.Ref.String(), "warning", text)
+	}
 }
 
 // try returns why an object could not be created in the place of one that is there. The API looks at all of it before it sees that the
