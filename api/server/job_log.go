@@ -72,7 +72,7 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 	} else if node != "" {
 		warning.AddWarning(ctx, "", fmt.Sprintf("pods of job %s are for the node %s, and this machine is %s: what they print is there", name, node, l.node))
 	}
-	if opts.Follow && !hasStarted(job, time.Now()) {
+	if opts.Follow && !opts.Previous && !hasStarted(job, time.Now()) {
 		warning.AddWarning(ctx, "", fmt.Sprintf("no container of job %s runs yet, and its log begins when one does; what it waits for: jobctl why jobs/%[1]s -n %s",
 			name, job.Namespace))
 	}
