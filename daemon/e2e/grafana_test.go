@@ -95,7 +95,7 @@ spec:
 ---
 apiVersion: batch/v1
 kind: Job
-metadata: {name: fails, annotations: {jobd.dev/notify: nobody}}
+metadata: {name: fails, annotations: {jobd.dev/notify: "nobody,somebody"}}
 spec: {backoffLimit: 0, template: {` + strings.Replace(some, "exit 0", "exit 1", 1) + `}}
 ---
 apiVersion: batch/v1

@@ -40,7 +40,7 @@ type expectation struct{ verb, kind, name, text string }
 var (
 	headerLine  = regexp.MustCompile(`^# (\w+): (.*)$`)
 	outcomeLine = regexp.MustCompile(`^(\w+)/(\S+)(?: "(.*)")?$`)
-	appliedLine = regexp.MustCompile(`^[a-z.0-9/]+/\S+ (created|configured|unchanged|serverside-applied)$`)
+	appliedLine = regexp.MustCompile(`^[a-z.0-9/-]+/\S+ (created|configured|unchanged|serverside-applied)$`)
 )
 
 func readManifest(t *testing.T, file string) manifest {

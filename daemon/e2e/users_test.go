@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -129,13 +130,15 @@ type team struct {
 	shared            string // a directory that may be mounted, where bob has a directory of his own
 }
 
+var teams atomic.Int32
+
 func newTeam(t *testing.T, flags ...string) *team {
 	t.Helper()
 	needContainers(t)
 	if _, err := exec.LookPath("useradd"); err != nil {
 		t.Skip("needs useradd")
 	}
-	mark := strconv.Itoa(os.Getpid()) + strings.ToLower(t.Name()[len(t.Name())-3:])
+	mark := strconv.Itoa(os.Getpid()) + "n" + strconv.Itoa(int(teams.Add(1))) // several run at once
 	lab, other := newGroup(t, "lab"+mark), newGroup(t, "other"+mark)
 	x := &team{
 		alice: newAccount(t, "alice"+mark, lab, other), bob: newAccount(t, "bob"+mark, lab), carol: newAccount(t, "carol"+mark, other),
