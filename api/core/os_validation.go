@@ -9,6 +9,8 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // validateOS checks which fields a Pod may set that names its operating system (PodSpec.OS). A Pod for Windows is
@@ -40,7 +42,7 @@ func forbidWindows(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if s := spec.SecurityContext; s != nil {
 		forbid(path, s.WindowsOptions)
 	}
-	eachContainer(spec, path, func(c *corev1.Container, path *field.Path) {
+	podspec.Each(spec, path, func(c *corev1.Container, path *field.Path) {
 		if s := c.SecurityContext; s != nil {
 			forbid(path, s.WindowsOptions)
 		}
@@ -69,7 +71,7 @@ func forbidLinux(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	}
 	forbid(path, linuxField{"hostUsers", spec.HostUsers != nil}, linuxField{"hostPID", spec.HostPID},
 		linuxField{"hostIPC", spec.HostIPC}, linuxField{"shareProcessNamespace", spec.ShareProcessNamespace != nil})
-	eachContainer(spec, path, func(c *corev1.Container, path *field.Path) {
+	podspec.Each(spec, path, func(c *corev1.Container, path *field.Path) {
 		s := c.SecurityContext
 		if s == nil {
 			return
@@ -90,19 +92,6 @@ func forbidLinux(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 type linuxField struct {
 	name string
 	set  bool
-}
-
-func eachContainer(spec *corev1.PodSpec, path *field.Path, visit func(*corev1.Container, *field.Path)) {
-	for i := range spec.InitContainers {
-		visit(&spec.InitContainers[i], path.Child("initContainers").Index(i))
-	}
-	for i := range spec.Containers {
-		visit(&spec.Containers[i], path.Child("containers").Index(i))
-	}
-	for i := range spec.EphemeralContainers {
-		c := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
-		visit(&c, path.Child("ephemeralContainers").Index(i))
-	}
 }
 
 // The rules of a user's name in Windows (WindowsSecurityContextOptions.RunAsUserName).
@@ -193,7 +182,7 @@ func validateHostProcess(spec *corev1.PodSpec, path *field.Path) field.ErrorList
 	}
 	var errs field.ErrorList
 	all, onHost := 0, 0
-	eachContainer(spec, path, func(c *corev1.Container, path *field.Path) {
+	podspec.Each(spec, path, func(c *corev1.Container, path *field.Path) {
 		all++
 		var own *bool
 		if s := c.SecurityContext; s != nil {

@@ -95,7 +95,7 @@ func CheckNames(spec *corev1.PodSpec, at *field.Path) (errs field.ErrorList) {
 	tagged := func(image string) bool {
 		return strings.HasPrefix(image, Name+":") || strings.HasPrefix(image, Name+"@")
 	}
-	each(spec, at, func(c *corev1.Container, at *field.Path) {
+	podspec.Each(spec, at, func(c *corev1.Container, at *field.Path) {
 		if tagged(c.Image) {
 			errs = append(errs, field.Invalid(at.Child("image"), c.Image, "the reserved image "+Name+" has neither tag nor digest"))
 		}
@@ -106,18 +106,6 @@ func CheckNames(spec *corev1.PodSpec, at *field.Path) (errs field.ErrorList) {
 		}
 	}
 	return errs
-}
-
-func each(spec *corev1.PodSpec, at *field.Path, fn func(*corev1.Container, *field.Path)) {
-	for i := range spec.InitContainers {
-		fn(&spec.InitContainers[i], at.Child("initContainers").Index(i))
-	}
-	for i := range spec.Containers {
-		fn(&spec.Containers[i], at.Child("containers").Index(i))
-	}
-	for i := range spec.EphemeralContainers {
-		fn(podspec.Ephemeral(spec, i), at.Child("ephemeralContainers").Index(i))
-	}
 }
 
 // Check returns what in a spec with the reserved image cannot be. What a template leaves out, its pods get; whole says that it is
@@ -156,7 +144,7 @@ func Check(spec *corev1.PodSpec, at *field.Path, whole, root bool) (errs field.E
 			forbid(at.Child("securityContext", "seLinuxOptions"), "must be empty")
 		}
 	}
-	each(spec, at, func(c *corev1.Container, at *field.Path) {
+	podspec.Each(spec, at, func(c *corev1.Container, at *field.Path) {
 		if !Is(c.Image) {
 			forbid(at.Child("image"), "must be %s in all containers of a pod, if it is in one", Name)
 			return

@@ -51,6 +51,19 @@ func Find(spec *corev1.PodSpec, name string) *corev1.Container {
 	return nil
 }
 
+// Each visits every container of a pod with its path below that of the spec: init containers, containers, and those for debugging.
+func Each(spec *corev1.PodSpec, path *field.Path, visit func(*corev1.Container, *field.Path)) {
+	for i := range spec.InitContainers {
+		visit(&spec.InitContainers[i], path.Child("initContainers").Index(i))
+	}
+	for i := range spec.Containers {
+		visit(&spec.Containers[i], path.Child("containers").Index(i))
+	}
+	for i := range spec.EphemeralContainers {
+		visit(Ephemeral(spec, i), path.Child("ephemeralContainers").Index(i))
+	}
+}
+
 // Ephemeral returns what an ephemeral container has in common with others. It is the spec's own.
 func Ephemeral(spec *corev1.PodSpec, i int) *corev1.Container {
 	return (*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
