@@ -54,8 +54,6 @@ type failure struct {
 	text string
 }
 
-func (f *failure) Error() string { return f.text }
-
 func failed(err error, format string, args ...any) *failure {
 	f := &failure{cannotRun, fmt.Sprintf(format, args...)}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
