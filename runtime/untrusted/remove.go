@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,7 +29,9 @@ func Remove(path string) error {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
 	defer unix.Close(parent)
-	if err := (&remover{top: -1}).remove(parent, filepath.Base(path), 0); err != nil {
+	r := remover{top: -1}
+	defer r.done()
+	if err := r.remove(parent, filepath.Base(path), 0); err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
 	return nil
@@ -42,6 +45,7 @@ func Empty(dir string) error {
 	}
 	defer unix.Close(fd)
 	r := remover{top: fd}
+	defer r.done()
 	for {
 		if some, err := r.pass(fd, 1); err != nil {
 			return fmt.Errorf("remove what is in %s: %w", dir, err)
@@ -56,7 +60,18 @@ type remover struct {
 	top   int // the directory that all of it is in; -1 until it is open
 	moved int // directories that were moved up
 	// buffer is what entries are read into; nil until then.
-	buffer []byte
+	buffer *entries
+}
+
+type entries [16 << 10]byte
+
+// buffers are kept: several trees of each pod are removed, most of them of a few entries.
+var buffers = sync.Pool{New: func() any { return new(entries) }}
+
+func (r *remover) done() {
+	if r.buffer != nil {
+		buffers.Put(r.buffer)
+	}
 }
 
 func (r *remover) remove(parent int, name string, depth int) error {
@@ -107,10 +122,10 @@ func (r *remover) pass(dir, depth int) (some bool, err error) {
 		return false, err
 	}
 	if r.buffer == nil {
-		r.buffer = make([]byte, 16<<10)
+		r.buffer = buffers.Get().(*entries)
 	}
 	for {
-		n, err := unix.ReadDirent(dir, r.buffer)
+		n, err := unix.ReadDirent(dir, r.buffer[:])
 		if err == unix.EINTR {
 			continue
 		} else if err != nil || n == 0 {

@@ -49,6 +49,22 @@ func UnmountBelow(dir string) error {
 	return nil
 }
 
+// unmountOwn unmounts file systems in memory that a pod has below STATE, as long as nothing is mounted in them. For all other mounts of
+// the pod there is UnmountBelow, which reads the machine's whole list of mounts: long where many pods run.
+func unmountOwn(pod string) {
+	places := []string{sharedMemoryPlace(pod)}
+	for _, kind := range []string{"files", "emptydir"} {
+		volumes := filepath.Join(pod, "volumes", kind)
+		entries, _ := os.ReadDir(volumes)
+		for _, e := range entries {
+			places = append(places, filepath.Join(volumes, e.Name()))
+		}
+	}
+	for _, place := range places {
+		_ = unix.Unmount(place, unix.UMOUNT_NOFOLLOW) // what stays is seen when its directory is removed
+	}
+}
+
 // mayKeepAlone reports whether a mount may be opened to make it private. To open one of NFS asks its server, which may
 // be silent for ever. It matters only where something else is mounted on it.
 func mayKeepAlone(m *mountinfo.Info, mounts []*mountinfo.Info) bool {

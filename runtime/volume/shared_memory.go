@@ -15,6 +15,8 @@ func (v *Volumes) SharedMemory(podUID string) (string, error) {
 	if err := os.MkdirAll(parent, 0o711); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(parent, "shm")
+	dir := sharedMemoryPlace(parent)
 	return dir, mountTmpfs(dir, sharedMemorySize, 0o1777, -1)
 }
+
+func sharedMemoryPlace(pod string) string { return filepath.Join(pod, "shm") }

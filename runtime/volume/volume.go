@@ -267,12 +267,15 @@ func (v *Volumes) TearDown(podUID string) error {
 	if err := errors.Join(v.releaseNFS(podUID), v.releaseImages(podUID), v.releaseDevices(podUID)); err != nil {
 		return fmt.Errorf("pod %s: %w", podUID, err)
 	}
+	crash.At("volume.unmount.before")
+	unmountOwn(v.statePod(podUID))
+	crash.At("volume.unmount.after")
 	for _, dir := range []string{v.statePod(podUID), v.rootPod(podUID)} {
 		err := untrusted.Remove(dir)
 		if errors.Is(err, untrusted.ErrMounted) {
-			crash.At("volume.unmount.before")
+			crash.At("volume.unmount-below.before")
 			if err = UnmountBelow(dir); err == nil {
-				crash.At("volume.unmount.after")
+				crash.At("volume.unmount-below.after")
 				err = untrusted.Remove(dir)
 			}
 		}

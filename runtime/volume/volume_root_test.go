@@ -19,7 +19,7 @@ import (
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
-func newVolumes(t *testing.T) *Volumes {
+func newVolumes(t testing.TB) *Volumes {
 	t.Helper()
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("needs root and no -short")
