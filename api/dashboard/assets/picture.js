@@ -605,7 +605,8 @@ export class Picture {
       c.fillText('0', 0, height - axis + 4);
       c.textAlign = 'right';
       c.fillText(format(top), width, height - axis + 4);
-      for (const [name, value, ink] of [['request', of.request, colour.r], ['limit', of.limit, colour.f]]) {
+      const same = of.request && of.request === of.limit;
+      for (const [name, value, ink] of [['request', same ? 0 : of.request, colour.r], [same ? 'request and limit' : 'limit', of.limit, colour.f]]) {
         if (!value) continue;
         c.fillStyle = ink;
         c.fillRect(Math.min(width - 2, x(value)), 0, 2, height - axis);

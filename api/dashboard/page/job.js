@@ -1,17 +1,19 @@
 // A Job: its picture, why it is as it is, pods, events, the manifest.
 import {get, post, patch, request, follow, jobPath, podPath} from './api.js';
-import {h, link, ago, between, moment, jobState, badge, table, section, action, reason as told, later, redraw} from './ui.js';
+import {h, link, ago, between, moment, jobState, badge, table, section, action, reason as told, facts, later, redraw} from './ui.js';
 import {Picture} from './picture.js';
 import {pastJobs} from './places.js';
+import {Log} from './log.js';
 
 export function jobPage(main, signal, status, ns, name) {
   const path = jobPath(ns, name);
-  const head = h('div', {class: 'head', hidden: true}), buttons = h('div', {class: 'row'}), drawing = h('div'), why = h('div'), pods = h('div'),
-    events = h('div'), manifest = h('pre', {class: 'manifest', tabindex: 0});
-  main.replaceChildren(h('div', {class: 'title'}, h('h1', {}, h('span', {class: 'faint'}, ns + '/'), name), buttons), head, drawing,
-    section('Why', why), section('Pods', pods), section('Events', events),
-    h('section', {}, h('details', {}, h('summary', {}, 'Manifest'), manifest)));
-  let job = null, drawn = '';
+  const head = h('div', {class: 'head'}), buttons = h('div', {class: 'row'}), drawing = h('div', {class: 'drawing'}), why = h('div', {}, 'Loading…'),
+    pods = h('div', {}, 'Loading…'), events = h('div', {}, 'Loading…'), manifest = h('pre', {class: 'manifest', tabindex: 0}), said = h('p', {class: 'faint'});
+  const text = h('div'), itsLog = section('Log', text);
+  itsLog.hidden = true;
+  main.replaceChildren(h('div', {class: 'title'}, h('h1', {}, h('span', {class: 'faint'}, ns + '/'), name), buttons), head, said, section('Why', why), itsLog,
+    drawing, section('Pods', pods), section('Events', events), h('section', {}, h('details', {}, h('summary', {}, 'Manifest'), manifest)));
+  let job = null, drawn = '', log = null;
 
   const picture = new Picture(drawing, {onSelect: cell => showPods(cell)});
   signal.addEventListener('abort', () => picture.destroy(), {once: true});
@@ -25,7 +27,7 @@ export function jobPage(main, signal, status, ns, name) {
     } catch (e) {
       if (signal.aborted) return;
       failed++;
-      if (e.code === 403 || e.code === 404) { if (!cursor) { drawing.replaceChildren(h('p', {class: 'faint'}, e.message)); head.hidden = false; } return; }
+      if (e.code === 403 || e.code === 404) { if (!cursor) { drawing.replaceChildren(h('p', {class: 'faint'}, e.message)); } return; }
     }
     const {state} = job ? jobState(job) : {};
     const quiet = state === 'Complete' || state === 'Failed' || document.hidden;
@@ -52,27 +54,37 @@ export function jobPage(main, signal, status, ns, name) {
       why.replaceChildren(...told(said));
     } catch (e) { if (!signal.aborted) why.textContent = e.message; }
   }
-  // Pods: those that run or have failed are what people look for; a Job may have 100,000.
+  // Pods: those that run or have failed are what people look for; a Job may have 100,000. The log of a Job that has one pod is here.
+  const index = p => p.metadata.labels?.['batch.kubernetes.io/job-completion-index'] ?? '';
+  const rows = list => table(['Pod', 'Phase', 'Index', 'Exit code', 'Took', 'Created'], list.sort((a, b) => index(a) - index(b)).map(p => {
+    const ends = (p.status?.containerStatuses ?? []).map(s => s.state?.terminated).filter(Boolean);
+    return [h('a', {href: link('pods', ns, p.metadata.name)}, p.metadata.name), badge(p.status?.phase ?? ''), index(p),
+      ends.map(e => e.exitCode).join(', '), between(p.status?.startTime, ends[0]?.finishedAt), ago(p.metadata.creationTimestamp)];
+  }));
   async function listPods() {
     const query = phase => podPath(ns) + '?' + new URLSearchParams({
       labelSelector: 'batch.kubernetes.io/job-name=' + name, fieldSelector: 'status.phase=' + phase, limit: 25});
     try {
       const lists = await Promise.all(['Running', 'Failed', 'Pending', 'Succeeded'].map(p => get(query(p), signal)));
-      const more = lists.some(l => l.metadata.continue);
-      redraw(pods, table(['Pod', 'Phase', 'Index', 'Exit code', 'Created'], lists.flatMap(l => l.items ?? []).map(p => [
-        h('a', {href: link('pods', ns, p.metadata.name)}, p.metadata.name), badge(p.status?.phase ?? ''),
-        p.metadata.labels?.['batch.kubernetes.io/job-completion-index'] ?? '',
-        (p.status?.containerStatuses ?? []).map(s => s.state?.terminated?.exitCode).filter(c => c != null).join(', '),
-        ago(p.metadata.creationTimestamp)]), 'It has no pods.'),
-      more ? h('p', {class: 'faint'}, 'The first 25 of each phase. Choose a cell of the picture for those of an index.') : '');
+      const more = lists.some(l => l.metadata.continue), found = lists.map(l => l.items ?? []), all = found.flat();
+      const open = found.slice(0, 3).flat(), done = found[3], folded = open.length > 0 && done.length > 3;
+      const was = pods.querySelector('details')?.open;
+      redraw(pods, !all.length ? h('p', {class: 'faint'}, 'It has no pods.') : rows(folded ? open : all),
+        folded ? h('details', {open: was}, h('summary', {}, `${done.length}${lists[3].metadata.continue ? '+' : ''} have succeeded`), rows(done)) : '',
+        more ? h('p', {class: 'faint'}, 'The first 25 of each phase. Choose a cell of the picture for those of an index.') : '');
+      if (all.length === 1 && !more && (job?.spec.completions ?? 1) === 1) {
+        itsLog.hidden = false;
+        log ??= new Log(text, signal, status);
+        log.show(all[0], podPath(ns, all[0].metadata.name));
+      }
     } catch (e) { if (!signal.aborted) pods.textContent = e.message; }
   }
 
   async function show(object) {
     job = object;
-    const {state, reason, message} = jobState(job);
-    head.replaceChildren(badge(state), h('span', {class: 'faint'}, 'created ' + moment(job.metadata.creationTimestamp)),
-      reason ? h('span', {}, reason + (message ? ': ' + message : '')) : '');
+    const {state} = jobState(job);
+    head.replaceChildren(badge(state), h('span', {class: 'faint'}, 'created ' + moment(job.metadata.creationTimestamp)));
+    said.replaceChildren(...facts(job.spec.template.spec));
     const clean = structuredClone(job);
     delete clean.metadata.managedFields;
     manifest.textContent = JSON.stringify(clean, null, 2);
@@ -96,7 +108,7 @@ export function jobPage(main, signal, status, ns, name) {
       head.replaceChildren(badge('Deleted'), h('span', {class: 'faint'}, 'It was deleted; this is what the history has of it. '),
         h('span', {}, 'Its picture as a file: ', h('code', {}, `jobctl report jobs/${name} -n ${ns}`)));
       drawing.replaceChildren(pastJobs(items));
-      why.textContent = pods.textContent = '';
+      why.textContent = pods.textContent = events.textContent = '';
     } catch { /* the role may not read it */ }
   }
   let asked = 0;
@@ -104,8 +116,8 @@ export function jobPage(main, signal, status, ns, name) {
   explain();
   listPods();
   follow('apis/batch/v1/namespaces/' + encodeURIComponent(ns) + '/jobs', {fieldSelector: 'metadata.name=' + name}, {
-    reset: () => {}, put: j => { show(j); rest(); }, remove: () => { head.hidden = false; head.replaceChildren(badge('Deleted')); buttons.replaceChildren(); },
-    state: (live, e) => { status(live, e); if (live && !job) { head.hidden = false; gone(); } },
+    reset: () => {}, put: j => { show(j); rest(); }, remove: () => { head.replaceChildren(badge('Deleted')); buttons.replaceChildren(); },
+    state: (live, e) => { status(live, e); if (live && !job) gone(); },
   }, signal);
   eventsOf(events, signal, ns, {'involvedObject.kind': 'Job', 'involvedObject.name': name});
 }

@@ -1,10 +1,12 @@
 // The overview: what runs and waits, the machine, the CronJobs.
 import {get, post, patch, follow, every, cronPath, jobPath} from './api.js';
 import {namespace, choose, readable, of} from './namespace.js';
-import {h, link, ago, between, bytes, quantity, jobState, badge, table, section, action, later, redraw, moment} from './ui.js';
+import {h, link, ago, between, bytes, quantity, jobState, badge, bar, table, section, action, later, redraw, moment} from './ui.js';
+import {forecasts} from './picture.js';
 
 const shown = 200; // rows; thousands would only slow the page down
-const explained = 30; // Jobs whose reasons are asked for
+const explained = 30; // Jobs whose reasons, and CronJobs whose runs, are asked for
+const past = 12; // runs of a CronJob
 const rank = {Running: 0, Waiting: 1, Failing: 2, Completing: 2, Terminating: 3, Suspended: 4, Paused: 4, Preempted: 4, Failed: 5, Complete: 6};
 
 // brief keeps of a Job what the overview shows.
@@ -12,26 +14,30 @@ function brief(job) {
   const {metadata: m, spec, status = {}} = job;
   return {
     ns: m.namespace, name: m.name, uid: m.uid, created: m.creationTimestamp, start: status.startTime, ...jobState(job),
-    succeeded: status.succeeded ?? 0, failed: status.failed ?? 0, active: status.active ?? 0, completions: spec.completions,
+    succeeded: status.succeeded ?? 0, failed: status.failed ?? 0, active: status.active ?? 0, ready: status.ready ?? 0,
+    completions: spec.completions,
   };
 }
+
+// sick reports whether a Job fails so much that it should be looked at first, whatever its state.
+const sick = j => j.failed > 0 && j.failed >= j.succeeded && !['Complete', 'Failed', 'Suspended'].includes(j.state);
 
 // chart draws what the machine has used: what the daemon has recorded, a figure a minute, or in the first minutes what the page
 // has seen itself. A point is the most of the figures that it stands for.
 const seen = [];
-let past = null, asked = 0; // asked is when, by this browser's clock
+let recent = null, asked = 0; // asked is when, by this browser's clock
 function chart(title, name, most, words) {
   const w = 260, height = 48, ns = 'http://www.w3.org/2000/svg', wide = 130;
-  const recorded = past?.at.length > 10, figures = recorded ? past[name] : seen.map(s => s[name]);
+  const recorded = recent?.at.length > 10, figures = recorded ? recent[name] : seen.map(s => s[name]);
   const per = Math.ceil(figures.length / wide), samples = [];
   for (let i = figures.length % per; i < figures.length; i += per) samples.push(Math.max(...figures.slice(i, i + per)));
-  const minutes = recorded ? Math.round((past.at.at(-1) - past.at[0]) / 60) + 1 : 0;
+  const minutes = recorded ? Math.round((recent.at.at(-1) - recent.at[0]) / 60) + 1 : 0;
   title += !recorded ? ', since the page was opened' : minutes > 120 ? `, last ${Math.round(minutes / 60)} hours` : `, last ${minutes} minutes`;
   const svg = document.createElementNS(ns, 'svg');
   svg.setAttribute('viewBox', `0 0 ${w} ${height}`);
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('aria-hidden', 'true');
-  const points = samples.map((s, i) => `${(w - (samples.length - 1 - i) * 2).toFixed(1)},${(height - 1 - Math.min(1, s / most) * (height - 3)).toFixed(1)}`);
+  const points = samples.map((s, i) => `${(w * i / Math.max(1, samples.length - 1)).toFixed(1)},${(height - 1 - Math.min(1, s / most) * (height - 3)).toFixed(1)}`);
   if (points.length > 1) {
     const area = document.createElementNS(ns, 'polygon');
     area.setAttribute('points', `${points[0].split(',')[0]},${height} ${points.join(' ')} ${w},${height}`);
@@ -43,7 +49,7 @@ function chart(title, name, most, words) {
 }
 
 export function overview(main, signal, status) {
-  const jobs = new Map(), crons = new Map(), nextRuns = new Map();
+  const jobs = new Map(), crons = new Map(), nextRuns = new Map(), runs = new Map();
   let waiting = new Map(), asking = false;
   const filter = h('input', {type: 'search', id: 'search', placeholder: 'Search Jobs ( / )', 'aria-label': 'Search Jobs'});
   const cards = h('div', {class: 'cards'}), use = h('div', {class: 'cards'}), rows = h('div'), cronRows = h('div');
@@ -68,7 +74,7 @@ export function overview(main, signal, status) {
   const found = () => {
     const wanted = filter.value.toLowerCase();
     return [...jobs.values()].filter(j => !wanted || `${j.ns}/${j.name} ${j.state} ${j.reason ?? ''}`.toLowerCase().includes(wanted))
-      .sort((a, b) => rank[a.state] - rank[b.state] || (a.created < b.created ? 1 : -1));
+      .sort((a, b) => sick(b) - sick(a) || rank[a.state] - rank[b.state] || (a.created < b.created ? 1 : -1));
   };
   const draw = later(() => {
     if (signal.aborted) return;
@@ -81,15 +87,18 @@ export function overview(main, signal, status) {
     const list = found();
     redraw(rows, table(['Job', 'State', 'Done', 'Failed', 'Active', 'Time', 'Created', 'Why'], list.slice(0, shown).map(j => [
       h('a', {href: link('jobs', j.ns, j.name)}, h('span', {class: 'faint'}, j.ns + '/'), j.name), badge(j.state),
-      j.succeeded + (j.completions ? ' of ' + j.completions.toLocaleString() : ''), j.failed || '', j.active || '',
-      between(j.start, j.at), ago(j.created), h('td', {class: 'wide faint'}, waiting.get(j.uid) || j.reason || ''),
+      h('span', {}, bar(j), ' ', j.succeeded.toLocaleString() + (j.completions ? ' of ' + j.completions.toLocaleString() : '')),
+      h('td', {class: sick(j) ? 'warns' : ''}, j.failed ? j.failed.toLocaleString() : ''), j.active || '', between(j.start, j.at), ago(j.created),
+      h('td', {class: 'wide faint'}, [waiting.get(j.uid)?.reason || j.reason, ...expected(waiting.get(j.uid)?.forecast)].filter(Boolean).join('; ')),
     ]), jobs.size ? 'No Job matches.' : lists.jobs),
     list.length > shown ? h('p', {class: 'faint'}, `${(list.length - shown).toLocaleString()} more; search to find them.`) : '');
   });
   const drawCrons = later(() => {
-    cronRows.replaceChildren(table(['CronJob', 'Schedule', 'Last run', 'Last success', 'Next', ''], [...crons.values()].slice(0, shown).map(c => {
+    cronRows.replaceChildren(table(['CronJob', 'Schedule', 'Runs', 'Last run', 'Last success', 'Next', ''], [...crons.values()].slice(0, shown).map(c => {
       const {namespace: ns, name} = c.metadata, path = cronPath(ns, name), suspend = !c.spec.suspend;
-      return [h('span', {}, h('span', {class: 'faint'}, ns + '/'), name), h('code', {}, c.spec.schedule), ago(c.status?.lastScheduleTime),
+      return [h('span', {}, h('span', {class: 'faint'}, ns + '/'), name),
+        h('span', {}, h('code', {}, c.spec.schedule), h('span', {class: 'faint'}, c.spec.timeZone ? ' ' + c.spec.timeZone : '')),
+        strip(runs.get(c.metadata.uid) ?? [], c.status?.active ?? [], ns), ago(c.status?.lastScheduleTime),
         h('span', {}, ago(c.status?.lastSuccessfulTime), ' ', overdue(c) ? badge('Overdue') : ''),
         c.spec.suspend ? badge('Suspended') : nextRuns.get(c.metadata.uid) ?? '', h('td', {class: 'row'},
           action('Run now', `Run CronJob ${ns}/${name} now?`, ['create', 'batch', 'jobs', '', ns], () => runNow(c)),
@@ -110,10 +119,20 @@ export function overview(main, signal, status) {
     },
   }, signal);
   follow(of('apis/batch/v1', 'cronjobs'), {}, {
-    reset: () => crons.clear(), put: c => { crons.set(c.metadata.uid, c); drawCrons(); tellNext(c); },
+    reset: () => crons.clear(), put: c => { crons.set(c.metadata.uid, c); drawCrons(); tellNext(c); tellRuns(c); },
     remove: c => { crons.delete(c.metadata.uid); drawCrons(); }, state: (live, why) => { cronsTold(live, why); drawCrons(); },
   }, signal);
 
+  async function tellRuns(c) {
+    const {namespace: ns, name, uid} = c.metadata;
+    if (runs.size >= explained && !runs.has(uid)) return;
+    runs.set(uid, runs.get(uid) ?? []);
+    try {
+      const {items = []} = await get(of('apis/history.jobd.dev/v1', 'jobs', ns) + `?limit=${past}&cronJob=` + encodeURIComponent(name), signal);
+      runs.set(uid, items.reverse());
+      drawCrons();
+    } catch { /* the role may not read it */ }
+  }
   async function tellNext(c) {
     if (nextRuns.size >= shown) return;
     try {
@@ -123,16 +142,17 @@ export function overview(main, signal, status) {
       drawCrons();
     } catch { /* without it the page only says less */ }
   }
-  // Reasons of those who wait or have failed, in the words of "jobctl why": of the first ones of the table. A Job that has failed
-  // keeps its reason.
+  const expected = forecast => forecast ? forecasts(forecast, Date.now()) : [];
+  // Reasons of those who wait, fail or have failed, and when those who have not ended will, in the words of "jobctl why": of the first
+  // ones of the table. A Job that has failed keeps its reason.
   async function reasons() {
     if (asking) return;
     asking = true;
     const now = new Map();
-    for (const j of found().filter(j => ['Waiting', 'Failing', 'Failed'].includes(j.state)).slice(0, explained)) {
+    for (const j of found().filter(j => ['Running', 'Waiting', 'Failing', 'Failed'].includes(j.state)).slice(0, explained)) {
       try {
-        const known = j.state === 'Failed' ? waiting.get(j.uid) : null;
-        now.set(j.uid, known ?? (await get(jobPath(j.ns, j.name) + '/why', signal)).reason ?? '');
+        const known = j.state === 'Failed' ? waiting.get(j.uid) : null, {reason, forecast} = known ?? await get(jobPath(j.ns, j.name) + '/why', signal);
+        now.set(j.uid, {reason: j.state !== 'Running' || sick(j) ? reason : '', forecast});
       } catch { /* gone, or not to be read */ }
     }
     waiting = now;
@@ -155,7 +175,7 @@ export function overview(main, signal, status) {
       const cpus = quantity(node.status.capacity.cpu), all = quantity(node.status.capacity.memory);
       seen.push({cpu: cpu * 1000, memory});
       if (seen.length > 130) seen.shift();
-      if (Date.now() - asked > 60000) asked = Date.now(), past = await get(`api/v1/nodes/${encodeURIComponent(node.metadata.name)}/usage`, signal).catch(() => null);
+      if (Date.now() - asked > 60000) asked = Date.now(), recent = await get(`api/v1/nodes/${encodeURIComponent(node.metadata.name)}/usage`, signal).catch(() => null);
       use.replaceChildren(chart('Processors', 'cpu', cpus * 1000, `${cpu.toFixed(1)} of ${cpus}`),
         chart('Memory', 'memory', all, `${bytes(memory)} of ${bytes(all)}`), ...await gpus(node, signal));
     } catch { use.replaceChildren(); }
@@ -180,6 +200,12 @@ async function gpus(node, signal) {
     return h('p', {}, [label, busy, memory, users.join(', ')].filter(Boolean).join(' · '));
   });
 }
+
+// strip shows how the runs of a CronJob have ended, the oldest first, and then those that run.
+const strip = (ended, active, ns) => h('span', {class: 'strip'}, [
+  ...ended.map(j => [j.name, j.result, j.result === 'Complete' ? 's' : 'f', ` after ${between(j.started, j.ended)}, ${moment(j.ended)}`]),
+  ...active.map(j => [j.name, 'Running', 'r', '']),
+].map(([name, result, state, more]) => h('a', {class: state, href: link('jobs', ns, name), title: `${name}: ${result}${more}`, 'aria-label': `${name}: ${result}`})));
 
 // overdue reports whether no Job of a CronJob has succeeded within the time that an annotation gives.
 function overdue(c, now = Date.now()) {

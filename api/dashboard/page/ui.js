@@ -74,6 +74,22 @@ export function table(heads, rows, empty) {
     h('tbody', {}, rows.map(cells => h('tr', {}, cells.map(c => c instanceof Node && c.tagName === 'TD' ? c : h('td', {}, c)))))));
 }
 
+// bar shows how far a Job is: what has succeeded, runs, and has failed, of what has to succeed.
+export function bar({succeeded, failed, ready, completions}) {
+  const all = Math.max(completions ?? succeeded + ready, succeeded + ready + failed, 1);
+  return h('span', {class: 'bar', 'aria-hidden': 'true'}, [['s', succeeded], ['r', ready], ['f', failed]].map(([state, n]) => {
+    const part = h('i', {class: state});
+    part.style.width = 100 * n / all + '%';
+    return part;
+  }));
+}
+
+// facts says what the containers of a pod are: their images, commands and requests.
+export const facts = ({containers}) => containers.slice(0, 3).flatMap((c, i) => [i ? h('br') : '', ...[
+  h('code', {}, c.image), h('code', {class: 'command'}, [...c.command ?? [], ...c.args ?? []].join(' ')),
+  Object.entries(c.resources?.requests ?? {}).map(([name, amount]) => `${amount} of ${name}`).join(', '),
+].filter(e => e?.textContent ?? e).flatMap((e, j) => j ? [' · ', e] : [e])]);
+
 export const section = (title, ...children) => h('section', {}, h('h2', {}, title), ...children);
 
 export function say(message) {
@@ -100,10 +116,10 @@ export function ask(question, doing) {
   });
 }
 
-// action is a button that the person's role may forbid, which its title then says.
+// action is a button that the person's role may forbid, which its title then says. Without a right whoever sees it may press it.
 export function action(label, question, right, run) {
-  const button = h('button', {type: 'button', class: 'action', disabled: true}, label);
-  may(...right).then(why => {
+  const button = h('button', {type: 'button', class: 'action', disabled: !!right}, label);
+  if (right) may(...right).then(why => {
     button.disabled = !!why;
     if (why) button.title = why;
   }, e => { button.title = e.message; });

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestDashboardAtAGlance looks for what people ask first: how far, which Job fails, how a CronJob has done, the log of the only pod, who
+// holds the machine, and who uses an image.
+func TestDashboardAtAGlance(t *testing.T) {
+	t.Parallel()
+	b := openBrowser(t)
+	d := start(t, "--pod-backoff-base", "1h", "--pod-backoff-cap", "1h")
+	d.apply(jobOf("only", "echo the answer is 42; sleep 600"))
+	d.apply(jobOf("sick", "echo no row; exit 1", "  completions: 4\n  parallelism: 4\n  backoffLimit: 100\n"))
+	d.apply(jobOf("fine", "[ $JOB_COMPLETION_INDEX -lt 3 ] || sleep 600", "  completions: 4\n  parallelism: 4\n  completionMode: Indexed\n"))
+	d.jobctl("create", "cronjob", "nightly", "--image", "busybox:1.36", "--schedule", "0 3 1 1 *", "--", "true")
+	for _, run := range []string{"first", "second"} {
+		d.jobctl("create", "job", "--from", "cronjob/nightly", run)
+		d.complete(run)
+	}
+	b.do(chromedp.Navigate(d.dashboard()))
+
+	row := func(job string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll('tr')].find(r => r.querySelector('a')?.textContent === 'default/%s')`, job)
+	}
+	b.until(row("sick") + `?.querySelector('.warns')?.textContent === '4'`)
+	b.until(`document.querySelector('tbody tr a')?.textContent === 'default/sick'`) // first, whatever its state
+	b.until(row("sick") + `?.innerText.includes('exit code 1 of container')`)
+	b.until(row("fine") + `?.querySelector('.bar .s').style.width === '75%'`)
+	b.until(`document.querySelectorAll('.strip a.s').length === 2`)
+
+	b.at("jobs/default/only")
+	b.until(`document.querySelector('.log')?.textContent.includes('the answer is 42')`)
+	b.shows("busybox:1.36")
+	b.at("jobs/default/fine")
+	b.shows("Pods over time")
+	b.until(`[...document.querySelectorAll('section')].find(s => s.querySelector('.log'))?.hidden !== false`)
+
+	b.at("node")
+	b.shows("Pods that hold most")
+	b.until(`[...document.querySelectorAll('td a')].some(a => a.textContent.startsWith('default/only-'))`)
+	b.at("images")
+	b.until(`[...document.querySelectorAll('td a')].some(a => a.textContent.startsWith('default/'))`)
+
+	b.at("history")
+	b.shows("default/first")
+	b.do(chromedp.SendKeys(chromedp.CSS("#search"), "seco"))
+	b.until(`document.querySelectorAll('tbody tr').length === 1 && document.body.innerText.includes('default/second')`)
+	b.sound()
+}
