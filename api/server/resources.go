@@ -374,7 +374,7 @@ func (o restOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 		},
 		Decorator:               o.storage,
 		EnableGarbageCollection: true,
-		DeleteCollectionWorkers: 1,
+		DeleteCollectionWorkers: 16, // their changes share commits
 		ResourcePrefix:          "/" + gr.String(),
 	}, nil
 }

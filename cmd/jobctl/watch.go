@@ -33,6 +33,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/cmd/internal/progress"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/cmd/internal/terminal"
@@ -43,6 +44,8 @@ const (
 	watchFrame = 100 * time.Millisecond
 	watchPoll  = 500 * time.Millisecond
 	watchPrint = 2 * time.Second
+	// watchNote is how long what a key has done is shown.
+	watchNote = 3 * time.Second
 	// watchWhy is between two questions for reasons, and watchedReasons how many Jobs of an overview they are about.
 	watchWhy       = time.Second
 	watchWhyNot    = 10 * time.Second
@@ -83,7 +86,7 @@ func watchJobs(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 		return err
 	}
 	if everywhere {
-		w.namespace = ""
+		w.namespace, w.other = "", w.namespace
 	}
 	if len(args) > 0 && !(len(args) == 1 && slices.Contains([]string{"jobs", "job"}, args[0])) {
 		objects, err := named(f, []string{"jobs"}, args)
@@ -117,17 +120,18 @@ type watcher struct {
 	namespace string // empty for all
 	style     terminal.Style
 
-	job      *types.NamespacedName // whose picture is shown; nil for the overview
-	only     bool                  // there is no overview behind it
-	view     terminal.View
-	failure  int // that is chosen
-	jobs     []batchv1.Job
-	selected int
-	why      map[types.UID]string // why they wait or have failed, in a few words
+	job     *types.NamespacedName // whose picture is shown; nil for the overview
+	only    bool                  // there is no overview behind it
+	view    terminal.View
+	failure int // that is chosen
+	all     []batchv1.Job
+	list    terminal.Overview // of those of them that are looked for
+	other   string            // the namespace that is shown instead by a key; empty for all
 
 	title, text string // over all else, if there is a title
 	from        int
 	note        string // in the last line
+	noted       time.Time
 	confirm     func() string
 
 	answers chan answer
@@ -136,18 +140,23 @@ type watcher struct {
 
 	mu     sync.Mutex
 	asking *types.NamespacedName
+	within string // the namespace of an overview
 	cursor string
+	failed string        // the pod of the chosen failure
 	listed []batchv1.Job // the first of those that wait or have failed, of an overview
 }
 
 // answer is something that the server has said.
 type answer struct {
 	of      *types.NamespacedName // nil for the overview
+	within  string                // the namespace of an overview
 	picture *wire.Picture
 	jobs    []batchv1.Job
 	err     error
-	// why is the answer to other questions: the reasons of the Job, or of the Jobs of an overview.
-	why map[types.UID]string
+	// why is the answer to other questions: the reasons of the Job, or of the Jobs of an overview. reasons is that of the Job in full,
+	// and last the end of the log of the pod lastOf.
+	why                   map[types.UID]string
+	reasons, lastOf, last string
 }
 
 // print prints the picture of a Job whenever it has changed, until it has ended. When the server is out of reach, since it is
@@ -252,7 +261,7 @@ func (w *watcher) run(ctx context.Context, in, screen *os.File) error {
 			if !ok || !w.press(ctx, key) {
 				return nil
 			}
-			changed = true
+			changed, w.noted = true, time.Now()
 		case <-ticker.C:
 			if w, h := progress.Size(screen); w != width || h != height {
 				width, height, changed, drawn = w, h, true, ""
@@ -279,7 +288,7 @@ func (w *watcher) draw(screen *os.File) string {
 	case w.job != nil:
 		lines = terminal.Draw(&w.view, w.failure, w.style)
 	default:
-		lines = terminal.Overview(w.jobs, w.why, w.selected, time.Now(), w.style)
+		lines = w.list.Draw(time.Now(), w.style)
 	}
 	if w.note != "" {
 		lines[len(lines)-1] = terminal.Note(w.note, w.style)
@@ -299,9 +308,9 @@ func (w *watcher) draw(screen *os.File) string {
 // aim chooses what is asked for.
 func (w *watcher) aim(job *types.NamespacedName) {
 	w.mu.Lock()
-	w.asking, w.cursor = job, ""
+	w.asking, w.within, w.cursor, w.failed = job, w.namespace, "", ""
 	w.mu.Unlock()
-	w.job, w.view, w.failure = job, terminal.View{}, 0
+	w.job, w.view, w.failure = job, terminal.View{Back: !w.only}, 0
 	w.hurry()
 }
 
@@ -317,16 +326,15 @@ func (w *watcher) hurry() {
 func (w *watcher) ask(ctx context.Context) {
 	for ctx.Err() == nil {
 		w.mu.Lock()
-		a, cursor := answer{of: w.asking}, w.cursor
+		a, cursor := answer{of: w.asking, within: w.within}, w.cursor
 		w.mu.Unlock()
 		if a.of != nil {
 			a.picture = &wire.Picture{}
 			a.err = askPicture(ctx, w.client, a.of.Namespace, a.of.Name, wire.Options{Cursor: cursor}, a.picture)
 		} else {
 			var list *batchv1.JobList
-			if list, a.err = w.client.BatchV1().Jobs(w.namespace).List(ctx, metav1.ListOptions{Limit: watchedJobs}); a.err == nil {
+			if list, a.err = w.client.BatchV1().Jobs(a.within).List(ctx, metav1.ListOptions{Limit: watchedJobs}); a.err == nil {
 				a.jobs = list.Items
-				terminal.Sort(a.jobs)
 			}
 		}
 		select {
@@ -349,42 +357,25 @@ func (w *watcher) take(a answer) error {
 		return nil // something else is looked at by now
 	}
 	if a.why != nil {
-		w.why, w.view.Why = a.why, a.why[""]
+		w.list.Why, w.view.Why, w.view.Reasons, w.view.LastOf, w.view.Last = a.why, a.why[""], a.reasons, a.lastOf, a.last
 		return nil
 	}
 	if a.err != nil {
-		if w.only && w.view.Job == nil || a.of == nil && w.jobs == nil {
+		if w.only && w.view.Job == nil || a.of == nil && w.all == nil {
 			return a.err
 		}
 		w.note = a.err.Error()
 		return nil
 	}
-	if w.confirm == nil {
+	if w.confirm == nil && time.Since(w.noted) >= watchNote {
 		w.note = ""
 	}
 	if a.picture == nil {
-		var chosen types.UID
-		if w.selected < len(w.jobs) {
-			chosen = w.jobs[w.selected].UID
+		if a.within != w.namespace {
+			return nil
 		}
-		w.jobs = a.jobs
-		if i := slices.IndexFunc(w.jobs, func(j batchv1.Job) bool { return j.UID == chosen }); i >= 0 {
-			w.selected = i
-		}
-		w.selected = max(0, min(w.selected, len(w.jobs)-1))
-		var listed []batchv1.Job
-		for _, j := range w.jobs[max(0, w.selected-watchedReasons):] {
-			switch batch.State(&j) {
-			case batch.StateWaiting, batch.StateFailing, batch.StateFailed:
-				listed = append(listed, j)
-			}
-			if len(listed) == watchedReasons {
-				break
-			}
-		}
-		w.mu.Lock()
-		w.listed = listed
-		w.mu.Unlock()
+		w.all = a.jobs
+		w.arrange()
 		return nil
 	}
 	if a.picture.Delta && w.view.Cells == nil {
@@ -396,12 +387,14 @@ func (w *watcher) take(a answer) error {
 	w.mu.Lock()
 	w.cursor = a.picture.Cursor
 	w.mu.Unlock()
+	w.choose()
 	return nil
 }
 
 // askWhy asks for the reasons of what is on the screen, for as long as the server is one that has any.
 func (w *watcher) askWhy(ctx context.Context) {
 	failed := map[string]string{} // of Jobs that have failed, which have the same reason for as long as they are as they are
+	last := map[string]string{}   // the end of the log of the pod that was asked for last: it has failed, and writes no more
 	pause := watchWhy
 	for {
 		select {
@@ -410,12 +403,16 @@ func (w *watcher) askWhy(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		w.mu.Lock()
-		a, jobs := answer{of: w.asking, why: map[types.UID]string{}}, w.listed
+		a, jobs := answer{of: w.asking, why: map[types.UID]string{}, lastOf: w.failed}, w.listed
 		w.mu.Unlock()
 		answers := true
 		if a.of != nil {
-			a.why[""], answers = w.reason(ctx, *a.of)
-			jobs = nil
+			a.why[""], a.reasons, answers = w.explain(ctx, *a.of)
+			if _, known := last[a.lastOf]; !known && a.lastOf != "" {
+				text, _ := lastLines(ctx, w.client, a.of.Namespace, a.lastOf)
+				last = map[string]string{a.lastOf: text}
+			}
+			a.last, jobs = last[a.lastOf], nil
 		}
 		for i := range jobs {
 			j := &jobs[i]
@@ -445,11 +442,19 @@ func (w *watcher) askWhy(ctx context.Context) {
 
 // reason returns why a Job is in its state in a few words; false if the server does not say.
 func (w *watcher) reason(ctx context.Context, of types.NamespacedName) (string, bool) {
+	brief, _, answers := w.explain(ctx, of)
+	return brief, answers
+}
+
+// explain returns the reason also in full.
+func (w *watcher) explain(ctx context.Context, of types.NamespacedName) (brief, full string, answers bool) {
 	said, err := askServerWhy(ctx, w.client, object{"jobs", of.Namespace, of.Name})
 	if err != nil {
-		return "", false
+		return "", "", false
 	}
-	return said.Reason, true
+	var text bytes.Buffer
+	_ = why.Print(&text, said) // a buffer takes everything
+	return said.Reason, text.String(), true
 }
 
 // read reads keys: single characters, or their names.
@@ -457,8 +462,7 @@ func (w *watcher) read(ctx context.Context, in io.Reader) {
 	defer close(w.keys)
 	named := map[string]string{
 		"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "\x1b[5~": "pageup", "\x1b[6~": "pagedown",
-		"\x1b": "esc", "\x1b[D": "esc", "\x1b[C": "enter", "\r": "enter", "\n": "enter", "\x03": "q", "\x04": "q", "k": "up", "j": "down",
-		" ": "pagedown", "\x7f": "esc",
+		"\x1b": "esc", "\x1b[D": "esc", "\x1b[C": "enter", "\r": "enter", "\n": "enter", "\x03": "quit", "\x04": "quit", "\x7f": "backspace", "\b": "backspace",
 	}
 	buffer := make([]byte, 64)
 	for {
@@ -488,8 +492,8 @@ func (w *watcher) chosen() *types.NamespacedName {
 	if w.job != nil {
 		return w.job
 	}
-	if w.selected < len(w.jobs) {
-		j := &w.jobs[w.selected]
+	if w.list.Selected < len(w.list.Jobs) {
+		j := &w.list.Jobs[w.list.Selected]
 		return &types.NamespacedName{Namespace: j.Namespace, Name: j.Name}
 	}
 	return nil
@@ -505,21 +509,37 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 		}
 		return true
 	}
+	if w.list.Typing && w.job == nil {
+		return w.typed(key)
+	}
+	switch key {
+	case "k":
+		key = "up"
+	case "j":
+		key = "down"
+	case " ":
+		key = "pagedown"
+	case "backspace":
+		key = "esc"
+	}
 	step := map[string]int{"up": -1, "down": 1, "pageup": -max(1, w.style.Height-3), "pagedown": max(1, w.style.Height-3)}[key]
 	switch {
-	case key == "q":
+	case key == "q", key == "quit":
 		return false
 	case w.title != "":
 		if w.from = max(0, min(w.from+step, strings.Count(w.text, "\n"))); key == "esc" {
 			w.title, w.text, w.from = "", "", 0
 		}
 		return true
-	case step != 0 && w.job == nil:
-		w.selected = max(0, min(w.selected+step, len(w.jobs)-1))
+	case key == "?":
+		w.show("jobctl watch", terminal.Keys, nil, false)
+		return true
+	case w.job == nil && w.listKey(key, step):
 		return true
 	case step != 0:
 		if w.view.Failures != nil {
 			w.failure = max(0, min(w.failure+step, len(w.view.Failures.Groups)-1))
+			w.choose()
 		}
 		return true
 	case key == "esc":
@@ -543,6 +563,15 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 		w.logs(ctx, *of)
 	case "d":
 		w.describe(*of)
+	case "w":
+		_, text, answers := w.explain(ctx, *of)
+		if !answers {
+			text = "The server does not say why."
+		}
+		w.show("why jobs/"+of.Name, text, nil, false)
+	case "r":
+		w.note = w.retry(ctx, *of)
+		w.hurry()
 	case "s":
 		w.note = w.suspend(ctx, *of)
 		w.hurry()

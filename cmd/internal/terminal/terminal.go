@@ -4,16 +4,12 @@
 package terminal
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/picture"
@@ -93,67 +89,6 @@ func (s Style) chosen(line string, is bool) string {
 	return "> " + line
 }
 
-// overviewKeys are the keys of an overview, as it shows them.
-const overviewKeys = "up/down choose  Enter picture  l logs  d describe  s suspend  x delete  q quit"
-
-// Overview shows Jobs, one in a line: see Sort. why has the reasons of some of them in a few words, by their UIDs.
-func Overview(jobs []batchv1.Job, why map[types.UID]string, selected int, now time.Time, s Style) []string {
-	count := map[string]int{}
-	for i := range jobs {
-		count[batch.State(&jobs[i])]++
-	}
-	title := fmt.Sprintf("%d Jobs", len(jobs))
-	if len(jobs) == 1 {
-		title = "1 Job"
-	}
-	title += fmt.Sprintf(", %d running, %d waiting, %d failed", count[batch.StateRunning], count[batch.StateWaiting], count[batch.StateFailed])
-	lines := []string{s.strong(title), ""}
-	room := max(1, s.Height-4)
-	first := max(0, min(selected-room/2, len(jobs)-room))
-	last := min(len(jobs), first+room)
-	wide := 8
-	for i := first; i < last; i++ {
-		wide = max(wide, min(30, ansi.StringWidth(printable.Line(jobs[i].Name))))
-	}
-	for i := first; i < last; i++ {
-		j := &jobs[i]
-		state := batch.State(j)
-		of := ""
-		if n := ptr.Deref(j.Spec.Completions, 0); n > 0 {
-			of = fmt.Sprintf(" of %d", n)
-		}
-		line := fmt.Sprintf("%-*s ", wide, ansi.Truncate(printable.Line(j.Name), wide, "…")) + s.paint(stateColor(state), fmt.Sprintf("%-11s", state)) +
-			fmt.Sprintf(" %d%s succeeded", j.Status.Succeeded, of)
-		if j.Status.Active > 0 && state != batch.StateWaiting {
-			line += fmt.Sprintf(", %d active", j.Status.Active)
-		}
-		if n := j.Status.Failed; n > 0 {
-			line += s.paint(166, fmt.Sprintf(", %d failed", n))
-		}
-		line += "  " + age(now.Sub(j.CreationTimestamp.Time))
-		if reason := why[j.UID]; reason != "" {
-			line += "  " + s.paint(245, printable.Line(reason))
-		}
-		lines = append(lines, s.chosen(line, i == selected))
-	}
-	return s.fit(lines, overviewKeys)
-}
-
-// Sort puts Jobs into the order of an overview: those that have not ended first, and the latest of them.
-func Sort(jobs []batchv1.Job) {
-	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
-		return cmp.Or(ended(&a)-ended(&b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
-			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-}
-
-func ended(j *batchv1.Job) int {
-	if batch.End(&j.Status) != nil {
-		return 1
-	}
-	return 0
-}
-
 // stateColor returns the colour of a Job's state.
 func stateColor(state string) int {
 	switch state {
@@ -167,31 +102,23 @@ func stateColor(state string) int {
 	return 245
 }
 
-func age(d time.Duration) string {
-	d = max(0, d)
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
-
 // View is the picture of a Job with its columns decoded.
 type View struct {
 	picture.Picture
 	States, Details []byte
-	// Why is why the Job waits, in a few words; empty if it does not, or that is not known.
-	Why string
+	// Why is why the Job waits, in a few words; empty if it does not, or that is not known. Reasons is the same in full.
+	Why     string
+	Reasons string
+	// Last is the end of the log of the pod LastOf, that of the chosen failure.
+	LastOf, Last string
+	// Back: there is an overview behind it.
+	Back bool
 }
 
 // Update takes in an answer of the server, see picture.Picture.
 func (v *View) Update(p *picture.Picture) error {
 	if !p.Delta {
-		*v = View{Why: v.Why}
+		*v = View{Why: v.Why, Reasons: v.Reasons, LastOf: v.LastOf, Last: v.Last, Back: v.Back}
 	}
 	v.At, v.Cursor = p.At, p.Cursor
 	if p.Job != nil {
@@ -241,14 +168,62 @@ func (v *View) Update(p *picture.Picture) error {
 	return nil
 }
 
-// jobKeys are the keys of the picture of a Job, as it shows them.
-const jobKeys = "up/down failure  l logs  d describe  s suspend  x delete  Esc back  q quit"
+// keys are those that do something in the picture of a Job, as it shows them.
+func (v *View) keys() string {
+	keys := "? keys  "
+	if v.Failures != nil && len(v.Failures.Groups) > 1 {
+		keys += "up/down failure  "
+	}
+	keys += "l logs  w why  d describe  "
+	switch {
+	case v.Job == nil:
+	case v.Job.State == batch.StateFailed:
+		keys += "r retry  "
+	case v.Job.State == batch.StateSuspended:
+		keys += "s resume  "
+	case v.Job.Ended == 0:
+		keys += "s suspend  "
+	}
+	keys += "x delete  "
+	if v.Back {
+		keys += "Esc back  "
+	}
+	return keys + "q quit"
+}
+
+// rest fills so many lines with what helps next: the end of the log of the chosen failure, and why the Job is as it is.
+func (v *View) rest(room int, s Style) (lines []string) {
+	part := func(title, text string, most int, end bool) {
+		all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+		if most -= 2; text == "" || most < 1 {
+			return
+		}
+		if len(all) > most {
+			if end {
+				all = all[len(all)-most:]
+			} else {
+				all = all[:most]
+			}
+		}
+		lines = append(lines, "", s.strong(title))
+		for _, line := range all {
+			lines = append(lines, printable.Line(line))
+		}
+	}
+	most := room
+	if v.Reasons != "" {
+		most = room / 2
+	}
+	part("last lines of pods/"+printable.Line(v.LastOf), v.Last, most, true)
+	part("why", v.Reasons, room-len(lines), false)
+	return lines
+}
 
 // Draw shows a Job. selected is the failure that is chosen.
 func Draw(v *View, selected int, s Style) []string {
 	j := v.Job
 	if j == nil || v.Cells == nil {
-		return s.fit([]string{"..."}, jobKeys)
+		return s.fit([]string{"..."}, v.keys())
 	}
 	head := s.strong(printable.Line(j.Name)) + "  " + s.paint(stateColor(j.State), j.State)
 	if j.Completions > 0 {
@@ -318,7 +293,7 @@ func Draw(v *View, selected int, s Style) []string {
 			lines = append(lines, s.chosen(s.paint(166, code)+"  "+cells+"  "+printable.Line(f.Line), i == selected))
 		}
 	}
-	return s.fit(lines, jobKeys)
+	return s.fit(append(lines, v.rest(s.Height-1-len(lines), s)...), v.keys())
 }
 
 // progress has a line for each of the first pods that say how far they are.

@@ -78,7 +78,7 @@ func TestOneWordForAState(t *testing.T) {
 				t.Errorf("an event of submit says %s instead of %s", e.State, want)
 			}
 		}
-		list := terminal.Overview([]batchv1.Job{*j}, nil, 0, now, terminal.Style{Width: 120, Height: 10})
+		list := (&terminal.Overview{Jobs: []batchv1.Job{*j}}).Draw(now, terminal.Style{Width: 120, Height: 10})
 		if !strings.Contains(strings.Join(list, "\n"), want) {
 			t.Errorf("watch does not say %s: %q", want, list)
 		}
@@ -114,7 +114,7 @@ func TestEveryReasonInEveryView(t *testing.T) {
 			if len([]rune(said.Reason)) > 130 || strings.Contains(said.Reason, "\n") {
 				t.Errorf("%q is too long for a list", said.Reason)
 			}
-			list := terminal.Overview([]batchv1.Job{*j}, map[types.UID]string{"u": said.Reason}, 0, now, terminal.Style{Width: 200, Height: 10})
+			list := (&terminal.Overview{Jobs: []batchv1.Job{*j}, Why: map[types.UID]string{"u": said.Reason}}).Draw(now, terminal.Style{Width: 200, Height: 10})
 			if !strings.Contains(strings.Join(list, "\n"), tc.Reason) {
 				t.Errorf("the list of watch is %q", list)
 			}
