@@ -74,7 +74,8 @@ func TestEverythingFits(t *testing.T) {
 				for _, color := range []bool{true, false} {
 					s := Style{width, height, color}
 					for _, lines := range [][]string{
-						Draw(v, 5, s), (&Overview{Jobs: jobs, Selected: 49, Filter: hostile, Namespaces: n > 7}).Draw(time.Now(), s), Text(hostile, strings.Repeat(hostile+"\n", 99), 90, s), {Note(hostile, s)},
+						Draw(v, 5, s), (&Overview{Jobs: jobs, Selected: 49, Filter: hostile, Namespaces: n > 7}).Draw(time.Now(), s),
+						Text(hostile, strings.Repeat(hostile+"\n", 99), 90, s), {Note(hostile, s)},
 					} {
 						if len(lines) > height {
 							t.Fatalf("%d cells in %dx%d: %d lines", n, width, height, len(lines))
