@@ -136,7 +136,7 @@ func (s *simulate) run(ctx context.Context) error {
 	case s.halfLife < time.Minute:
 		return errors.New("--fair-share-half-life must not be shorter than a minute")
 	case s.order == "fair":
-		c.Fair = &node.Fair{HalfLife: s.halfLife}
+		c.HalfLife = s.halfLife
 	}
 	var err error
 	if c.Allocatable, err = amounts(s.allocatable); err != nil {

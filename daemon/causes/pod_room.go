@@ -13,6 +13,7 @@ import (
 
 	"github.com/jobd/jobd/api/shares"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/node"
 )
@@ -230,7 +231,7 @@ func fairly(f *node.FairPlace) string {
 	if f == nil {
 		return ""
 	}
-	used := func(a node.Account) string {
+	used := func(a fairness.Account) string {
 		out := "has used " + shares.MachineTime(a.Used) + " of the whole machine"
 		if a.Share != 1 {
 			out += fmt.Sprintf(", with a share of %g", a.Share)

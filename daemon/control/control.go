@@ -286,7 +286,7 @@ func (c *Config) capacity() *node.Node {
 	n := node.New(c.MaxPods, c.Allocatable)
 	n.StarvationAfter = c.StarvationAfter
 	if c.Fair != nil {
-		n.Fair = &node.Fair{HalfLife: c.Fair.HalfLife}
+		n.ShareFairly(c.Fair.HalfLife)
 	}
 	described := &corev1.Node{}
 	described.Labels = c.NodeLabels

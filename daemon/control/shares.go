@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/fairness"
 )
 
 // FairShare is how the queue is ordered by what everybody has used.
@@ -29,7 +29,7 @@ func (f *FairShare) accountOf(p *corev1.Pod, of *jobRecord) string {
 }
 
 // Shares returns what everybody has used, the one that comes first in front; nil if the queue is not ordered by that.
-func (c *Control) Shares(ctx context.Context) (all []node.Account, err error) {
+func (c *Control) Shares(ctx context.Context) (all []fairness.Account, err error) {
 	if c.config.Fair == nil {
 		return nil, nil
 	}

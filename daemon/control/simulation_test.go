@@ -195,7 +195,7 @@ func TestTheSimulationOfManyJobsIsWhatTheDaemonDoes(t *testing.T) {
 					Settings: job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute},
 				}
 				if r.IntN(2) == 0 {
-					w.Fair, config.Fair = &control.FairShare{HalfLife: time.Hour}, &node.Fair{HalfLife: time.Hour}
+					w.Fair, config.HalfLife = &control.FairShare{HalfLife: time.Hour}, time.Hour
 				}
 				w.Allocatable = config.Allocatable
 				w.Start()

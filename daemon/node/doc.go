@@ -30,7 +30,7 @@
 //
 // # What is ordered
 //
-// Pods are looked at in the order of their priority, then those that somebody has put ahead (Reorder), then with Fair those of the
+// Pods are looked at in the order of their priority, then those that somebody has put ahead (Reorder), after ShareFairly those of the
 // account that has used least, then the oldest. A
 // pod that does not fit holds up nobody behind it, until it has waited for StarvationAfter: then nothing that it needs is given to
 // those behind it any more (reservation). A gang counts as one: as many of its pods as have to start together are

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/jobd/jobd/daemon/fairness"
+
 	"github.com/jobd/jobd/daemon/fit"
 )
 
@@ -124,8 +126,8 @@ func TestRoomIsKeptOfTheCPUOfAFrozenPod(t *testing.T) {
 func TestAFrozenPodIsChargedForWhatItKeeps(t *testing.T) {
 	start := func(known bool) *Node {
 		n := New(100, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
-		n.Fair = &Fair{HalfLife: 1000 * time.Hour}
-		if n.SetAccount(Account{Name: "alice", At: 1_000_000}); known {
+		n.ShareFairly(1000 * time.Hour)
+		if n.SetAccount(fairness.Account{Name: "alice", At: 1_000_000}); known {
 			n.At(time.Unix(1000, 0))
 		}
 		p := asking("a", 0, 1000, 25)
@@ -177,7 +179,7 @@ func TestAFrozenPodIsChargedForWhatItKeeps(t *testing.T) {
 func TestFreezingAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := New(100, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 1000})
-		n.Fair = &Fair{HalfLife: time.Hour}
+		n.ShareFairly(time.Hour)
 		now := int64(1000)
 		type state struct {
 			cpu, memory int64
@@ -240,7 +242,7 @@ func TestFreezingAddsUp(t *testing.T) {
 					parts += part
 				}
 				if a := n.accounts[""]; a != nil {
-					rate = a.rate
+					rate = n.shares.Show(a.Use).Running
 				}
 				if math.Abs(parts-rate) > 1e-6 {
 					t.Fatalf("%v of the machine is charged, and %v used", rate, parts)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/internal/heap"
 )
@@ -24,8 +25,6 @@ type Node struct {
 	Allocatable Resources
 	// StarvationAfter is how long the first waits until nothing is given to those behind it that it needs; 0 for ever. See At.
 	StarvationAfter time.Duration
-	// Fair orders pods of the same priority by what their accounts have used; nil: by age alone. It must not be set later than at once.
-	Fair *Fair
 
 	// offered is Allocatable as it is when only pods use the devices. sharedKinds are the kinds of the devices by what shares of them are
 	// called, and wanting is how many shapes request devices.
@@ -48,18 +47,15 @@ type Node struct {
 	continuing int
 	lines      map[lineKey]*line
 	groups     map[string]*group
-	// ready are the accounts that have lines to be looked at: all has those of everybody if Fair is nil.
+	// ready are the accounts that have lines to be looked at: all has those of everybody if shares is nil.
 	ready    heap.Heap[*account]
 	all      account
 	accounts map[string]*account
-	shares   map[string]float64
-	dirty    map[*account]struct{}
-	late     []*account
+	shares   *fairness.Book // nil: pods are ordered by age alone, see ShareFairly
 	blocked  map[*line]struct{}
 	changed  []types.UID
 
-	now   int64 // Unix time, see At
-	clock int64 // the same in milliseconds
+	now int64 // Unix time, see At
 	// patience is StarvationAfter in seconds, rounded up.
 	patience int64
 	wake     int64 // when the time alone may change something; 0: never
@@ -108,7 +104,7 @@ type tenure struct {
 	later     uint32 // seconds, see Pause
 	// displaced is since when its CPU is for others, in Unix time; 0: it is not.
 	displaced uint32
-	part      float64 // of the node, for which its account is charged (Node.Fair)
+	part      float64 // of the node, for which its account is charged (ShareFairly)
 	ends      int64   // Unix time at which its deadline has ended it; 0: there is none
 }
 
@@ -148,8 +144,8 @@ func New(maxPods int, allocatable Resources) *Node {
 		MaxPods: maxPods, Allocatable: allocatable, offered: allocatable,
 		shapes: map[string]*shape{}, bound: map[types.UID]*bound{}, used: newLevels(), reserved: newLevels(),
 		nominees: map[types.UID]*waiter{}, waiting: map[types.UID]*waiter{}, lines: map[lineKey]*line{}, groups: map[string]*group{},
-		blocked: map[*line]struct{}{},
-		rules:   map[string]*rule{}, rulesBy: map[string]int{}, byID: map[int]*rule{}, namespaces: map[string]map[string]string{},
+		blocked: map[*line]struct{}{}, all: account{Use: new(fairness.Use)}, accounts: map[string]*account{},
+		rules: map[string]*rule{}, rulesBy: map[string]int{}, byID: map[int]*rule{}, namespaces: map[string]map[string]string{},
 	}
 }
 
@@ -204,7 +200,7 @@ func (n *Node) put(p *Pod, since uint32) *waiter {
 	if p.shape.continues {
 		n.continuing++
 	}
-	w.account.pods++
+	w.account.Pods++
 	n.waiting[p.UID] = w
 	n.changed = append(n.changed, p.UID)
 	n.enqueue(w)

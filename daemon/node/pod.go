@@ -49,7 +49,7 @@ type belonging struct{ group, account string }
 // Group returns the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).
 func (p *Pod) Group() string { return p.belonging().group }
 
-// Account returns whose use of the machine it is counted as (Node.Fair); empty without.
+// Account returns whose use of the machine it is counted as (Node.ShareFairly); empty without.
 func (p *Pod) Account() string { return p.belonging().account }
 
 // SetGroup makes it one of a PodGroup, or of none.

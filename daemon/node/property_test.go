@@ -210,7 +210,7 @@ func TestLivesOfANode(t *testing.T) {
 		l := &life{T: t, n: New(rapid.IntRange(1, 6).Draw(t, "maxPods"), Resources{"cpu": 3000})}
 		n := l.n
 		if rapid.Bool().Draw(t, "fair") {
-			n.Fair = &Fair{HalfLife: time.Minute}
+			n.ShareFairly(time.Minute)
 		}
 		clock := int64(1)
 		t.Repeat(map[string]func(*rapid.T){

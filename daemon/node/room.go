@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/relation"
 )
@@ -45,7 +46,7 @@ type Room struct {
 }
 
 // FairPlace is what the account of a pod has used, and that which comes first of those that have pods that wait.
-type FairPlace struct{ Own, First Account }
+type FairPlace struct{ Own, First fairness.Account }
 
 // Kept is room that is kept for a pod that has waited for too long.
 type Kept struct {

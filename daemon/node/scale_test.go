@@ -54,7 +54,7 @@ func BenchmarkPassWhile100000Wait(b *testing.B) {
 			n := New(1000, Resources{"cpu": 3000})
 			n.StarvationAfter = 10 * time.Minute
 			if c.fair {
-				n.Fair = &Fair{HalfLife: time.Hour}
+				n.ShareFairly(time.Hour)
 			}
 			clock := time.Unix(100, 0)
 			running := want("blocker", 0, 3000)

@@ -76,8 +76,8 @@ type Config struct {
 	Allocatable node.Resources
 	// StarvationAfter is the daemon's setting.
 	StarvationAfter time.Duration
-	// Fair orders pods of the same priority by what their namespaces have used; nil: by age.
-	Fair *node.Fair
+	// HalfLife orders pods of the same priority by what their namespaces have used, which counts for half after that time; 0: by age.
+	HalfLife time.Duration
 	// Begin is when the Job is created.
 	Begin time.Time
 	// MaxCreated ends a simulation that creates more pods than this; 0 is 100000.
@@ -225,7 +225,10 @@ func newSimulation(c Config) (*simulation, error) {
 		Config: c, now: c.Begin, moved: c.Begin, node: node.New(c.MaxPods, c.Allocatable),
 		byUID: map[types.UID]*simulated{}, namespaces: map[string]map[string]string{},
 	}
-	s.node.StarvationAfter, s.node.Fair = c.StarvationAfter, c.Fair
+	s.node.StarvationAfter = c.StarvationAfter
+	if c.HalfLife > 0 {
+		s.node.ShareFairly(c.HalfLife)
+	}
 	for _, ns := range c.Namespaces {
 		s.namespaces[ns.Name] = ns.Annotations
 		if share, err := core.Share(ns.Annotations); err == nil {
@@ -568,7 +571,7 @@ func (s *played) create(n job.NewPod) (*simulated, error) {
 	sim := &simulated{Pod: p, of: s, number: made, index: indexOf(p), request: node.PodOf(p), running: map[string]*run{}, dirty: true}
 	sim.request.Within(s.job.Spec.ActiveDeadlineSeconds)
 	sim.request.Ahead, sim.request.Pausable = node.Ahead(batch.Prioritized(s.job.Annotations)), s.pausable()
-	if s.Fair != nil {
+	if s.HalfLife > 0 {
 		sim.request.SetAccount(account(s.job.Namespace))
 	}
 	s.created++

@@ -16,6 +16,7 @@ import (
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -121,7 +122,7 @@ func waiting() map[string]ofPod {
 		"nobody knows when": {newPod(), expects(&forecast.Forecast{}), "no room for 2 CPUs (0 free)", ""},
 		"not its turn": {newPod(), room(node.Room{
 			Short: []node.Shortage{{Resource: "cpu", Request: 4000, Free: 1000, Allocatable: 4000}},
-			Fair:  &node.FairPlace{Own: node.Account{Name: "namespace n", Used: 100, Share: 1}, First: node.Account{Name: "namespace m", Used: 10, Share: 2}},
+			Fair:  &node.FairPlace{Own: fairness.Account{Name: "namespace n", Used: 100, Share: 1}, First: fairness.Account{Name: "namespace m", Used: 10, Share: 2}},
 		}), "no room for 4 CPUs (1 free)", ""},
 		"port": {newPod(), room(node.Room{Ports: []int32{80}}), "host port 80 is in use", ""},
 		"full": {newPod(), room(node.Room{Full: true, MaxPods: 110}), "110 pods are here already (--max-pods)", ""},
