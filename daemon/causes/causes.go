@@ -27,8 +27,8 @@ import (
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // World is what is known beside the object that is asked about. Where only a cluster's API can be asked, the maps are
@@ -51,7 +51,7 @@ type World struct {
 	// Claims are the claims that pods wait for.
 	Claims map[types.UID]ClaimWait
 	// Rooms are what waiting pods wait for. Of the pods of a Job there may be only the first in the queue.
-	Rooms map[types.UID]node.Room
+	Rooms map[types.UID]prospect.Room
 	// Holders are the pods on the node that hold what others wait for, and the one for which room is kept. Those that the client may not
 	// see are missing.
 	Holders map[types.UID]Holder

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // fewRuns is how many runs say what a Job needs, and muchMore how often what they used is to fit into what is asked for, for that to
@@ -53,7 +53,7 @@ func podRightSize(v *podView) []why.Cause {
 }
 
 // usedOf returns how much of what a pod lacks its former runs have used, in the unit of that; 0 if that is not known.
-func usedOf(runs history.Runs, s node.Shortage) int64 {
+func usedOf(runs history.Runs, s prospect.Shortage) int64 {
 	switch s.Resource {
 	case corev1.ResourceMemory:
 		return runs.Memory

@@ -15,7 +15,7 @@ import (
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // shown is how many holders are listed.
@@ -54,7 +54,7 @@ func podRoom(v *podView) []why.Cause {
 }
 
 // unfit is why this machine does not take a pod even if it is empty.
-func (v *podView) unfit(r *node.Room) (all []why.Cause) {
+func (v *podView) unfit(r *prospect.Room) (all []why.Cause) {
 	var rest []fit.Obstacle
 	for _, o := range r.Unfit {
 		if o.Kind == fit.Tainted && o.Taint.Key == corev1.TaintNodeDiskPressure && v.Disk != nil {
@@ -91,7 +91,7 @@ func (v *podView) diskPressure() why.Cause {
 }
 
 // obstacles tells some obstacles as one cause.
-func (v *podView) obstacles(kind, begin string, r *node.Room, list []fit.Obstacle) why.Cause {
+func (v *podView) obstacles(kind, begin string, r *prospect.Room, list []fit.Obstacle) why.Cause {
 	c := why.Cause{Type: kind, Brief: list[0].Brief, Since: why.At(v.pod.CreationTimestamp.Time), Details: map[string]string{}}
 	if len(list) > 1 {
 		c.Brief += fmt.Sprintf(", and %d more", len(list)-1)
@@ -112,7 +112,7 @@ func (v *podView) obstacles(kind, begin string, r *node.Room, list []fit.Obstacl
 	return c
 }
 
-func (v *podView) gang(g *node.GangWait) []why.Cause {
+func (v *podView) gang(g *prospect.GangWait) []why.Cause {
 	_, name, _ := strings.Cut(g.Key, "/")
 	c := why.Cause{
 		Type: "WaitsForGang", Object: &why.Reference{Kind: "PodGroup", Namespace: v.pod.Namespace, Name: name},
@@ -140,7 +140,7 @@ func (v *podView) gang(g *node.GangWait) []why.Cause {
 	return []why.Cause{c}
 }
 
-func (v *podView) room(r *node.Room) why.Cause {
+func (v *podView) room(r *prospect.Room) why.Cause {
 	c := why.Cause{Type: "WaitsForRoom", Since: why.At(v.pod.CreationTimestamp.Time), Details: map[string]string{
 		"place": fmt.Sprint(r.Place), "waiting": fmt.Sprint(r.Waiting), "priority": fmt.Sprint(r.Priority),
 	}}
@@ -227,7 +227,7 @@ func (v *podView) room(r *node.Room) why.Cause {
 }
 
 // fairly says what decides about the place of a pod among those of the same priority, if that is what everybody has used.
-func fairly(f *node.FairPlace) string {
+func fairly(f *prospect.FairPlace) string {
 	if f == nil {
 		return ""
 	}
@@ -246,7 +246,7 @@ func fairly(f *node.FairPlace) string {
 }
 
 // kept names the pod for which room is kept.
-func (v *podView) kept(r *node.Room) string {
+func (v *podView) kept(r *prospect.Room) string {
 	if known, ok := v.Holders[r.Kept.First]; ok {
 		return known.Object.String()
 	}
@@ -260,7 +260,7 @@ func isDevice(name corev1.ResourceName) bool {
 }
 
 // noDevice is a kind of device of which the machine has none: those that jobd knows of are described in files.
-func (v *podView) noDevice(c *why.Cause, s node.Shortage) why.Cause {
+func (v *podView) noDevice(c *why.Cause, s prospect.Shortage) why.Cause {
 	c.Type, c.Brief = "DeviceMissing", fmt.Sprintf("no device %s is known on this machine", s.Resource)
 	c.Message = fmt.Sprintf("It asks for %s of the device %s, and none is known on this machine: jobd offers the devices that CDI "+
 		"files in /etc/cdi or /var/run/cdi describe, also of files that appear later.",
@@ -277,7 +277,7 @@ func (v *podView) noDevice(c *why.Cause, s node.Shortage) why.Cause {
 }
 
 // firstEnd returns when the first of the holders is ended by a deadline; zero if none is.
-func (v *podView) firstEnd(r *node.Room) (first time.Time) {
+func (v *podView) firstEnd(r *prospect.Room) (first time.Time) {
 	for _, h := range r.Holders {
 		if ends := v.Holders[h.UID].Ends; !ends.IsZero() && (first.IsZero() || ends.Before(first)) {
 			first = ends
@@ -286,7 +286,7 @@ func (v *podView) firstEnd(r *node.Room) (first time.Time) {
 	return first
 }
 
-func (v *podView) holders(r *node.Room) (all []why.Cause) {
+func (v *podView) holders(r *prospect.Room) (all []why.Cause) {
 	others := 0
 	for _, h := range r.Holders {
 		known, ok := v.Holders[h.UID]

@@ -43,6 +43,7 @@ import (
 	"github.com/jobd/jobd/daemon/notices"
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/provision"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/daemon/tend"
 	"github.com/jobd/jobd/daemon/upkeep"
 	"github.com/jobd/jobd/daemon/volumes"
@@ -71,7 +72,7 @@ type Config struct {
 	// MaxPods is how many pods may be on the node at once, Allocatable what they may request together; nil means no
 	// limit.
 	MaxPods     int
-	Allocatable node.Resources
+	Allocatable requests.Resources
 	// StarvationAfter is how long the first in the queue waits until nothing is given to those behind it that it needs; 0 for ever.
 	StarvationAfter time.Duration
 	// Fair orders pods of the same priority by what everybody has used; nil: by age.

@@ -7,13 +7,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // wish is what a pod on the node is to get in addition to what it has (KEP-1287), for which there is no room now.
 type wish struct {
 	namespace string
 	priority  int32
-	extra     Resources
+	extra     requests.Resources
 }
 
 // Allocate gives a pod on the node other requests, those of now, and returns an empty reason; or it returns why it cannot, as
@@ -28,7 +30,7 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 		n.forgetWish(uid)
 		return "", ""
 	}
-	extra := Resources{}
+	extra := requests.Resources{}
 	for _, name := range slices.SortedFunc(maps.Keys(now.shape.ask), kubeletOrder) {
 		ask, has := now.shape.ask[name], b.shape.ask[name]
 		if ask <= has || n.Allocatable == nil {

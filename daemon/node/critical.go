@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // criticalPriority is the least priority of the pods that a node makes room for itself, those of the classes
@@ -178,11 +180,11 @@ func listNeeds(needs []need) string {
 
 // needs returns what a pod that is bound to the node lacks, in a kubelet's order.
 func (n *Node) needs(p *Pod) (needs []need) {
-	pods, expected := n.used.all.pods, Resources{}
+	pods, expected := n.used.all.pods, requests.Resources{}
 	for uid, other := range n.expected {
 		if uid != p.UID {
 			pods++
-			expected.add(other.shape.ask, 1)
+			expected.Add(other.shape.ask, 1)
 		}
 	}
 	if pods >= n.MaxPods {

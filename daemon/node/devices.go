@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Devices are the devices of a kind, by which it is told apart which of them a pod could have: some are shared, or others than pods
@@ -160,7 +162,7 @@ func (n *Node) unplaced(s *shape, name corev1.ResourceName) int64 {
 	}
 	d := n.devices[kind]
 	if d.Shared == "" {
-		return most
+		return requests.Most
 	}
 	empty, places := n.places(kind, &d)
 	if kind == name {

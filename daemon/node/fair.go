@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/jobd/jobd/daemon/fairness"
+	"github.com/jobd/jobd/daemon/prospect"
 	"github.com/jobd/jobd/internal/heap"
 )
 
@@ -197,7 +198,7 @@ func (n *Node) unready(l *line) {
 }
 
 // fairPlace returns what orders a pod among those of the same priority; nil if that is its age.
-func (n *Node) fairPlace(w *waiter) *FairPlace {
+func (n *Node) fairPlace(w *waiter) *prospect.FairPlace {
 	if n.shares == nil {
 		return nil
 	}
@@ -207,5 +208,5 @@ func (n *Node) fairPlace(w *waiter) *FairPlace {
 			first = other.account
 		}
 	}
-	return &FairPlace{Own: n.shares.Show(w.account.Use), First: n.shares.Show(first.Use)}
+	return &prospect.FairPlace{Own: n.shares.Show(w.account.Use), First: n.shares.Show(first.Use)}
 }

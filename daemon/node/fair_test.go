@@ -11,13 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/jobd/jobd/daemon/fairness"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 func by(account string) func(*Pod) { return func(p *Pod) { p.SetAccount(account) } }
 
 // fairNode is a node on which use counts half after an hour.
 func fairNode(cpu int64) *Node {
-	n := New(100, Resources{"cpu": cpu})
+	n := New(100, requests.Resources{"cpu": cpu})
 	n.ShareFairly(time.Hour)
 	n.At(time.Unix(1000, 0))
 	return n
@@ -117,7 +118,7 @@ func TestUseDecays(t *testing.T) {
 func TestSharesConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const cpus, hours = 4, 12
-		n := New(100, Resources{"cpu": cpus * 1000})
+		n := New(100, requests.Resources{"cpu": cpus * 1000})
 		n.ShareFairly(time.Hour)
 		shares := map[string]float64{}
 		total := 0.0

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Refusal is why the node does not take a pod that is bound to it: what a kubelet writes into the status of the pod,
@@ -33,7 +34,7 @@ func (n *Node) unsuitable(p *Pod) *Refusal {
 	switch {
 	case !n.facts.Selected(&p.shape.terms):
 		return failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-	case n.used.all.busy(p.shape.ports):
+	case n.used.all.ports.Busy(p.shape.ports):
 		return failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 	}
 	for i := range n.facts.Taints {
@@ -54,7 +55,7 @@ func (n *Node) SharesTooMuch(pod *corev1.Pod) *Refusal {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			for name, quantity := range list[i].Resources.Requests {
-				if amount := amount(name, &quantity); amount > 1 && n.sharedKinds[name] != "" {
+				if amount := requests.Amount(name, &quantity); amount > 1 && n.sharedKinds[name] != "" {
 					return &Refusal{"UnexpectedAdmissionError", fmt.Sprintf("Allocate failed due to request for '%s: %d' too large: "+
 						"maximum request size for shared resources is 1, which is unexpected", name, amount)}
 				}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/relation"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/internal/heap"
 )
 
@@ -22,13 +24,13 @@ type Node struct {
 	// MaxPods is how many pods may be bound to the node and not yet ended.
 	MaxPods int
 	// Allocatable is what bound pods may request together, nil for anything. Offer and SetDevices change it.
-	Allocatable Resources
+	Allocatable requests.Resources
 	// StarvationAfter is how long the first waits until nothing is given to those behind it that it needs; 0 for ever. See At.
 	StarvationAfter time.Duration
 
 	// offered is Allocatable as it is when only pods use the devices. sharedKinds are the kinds of the devices by what shares of them are
 	// called, and wanting is how many shapes request devices.
-	offered     Resources
+	offered     requests.Resources
 	devices     map[corev1.ResourceName]Devices
 	sharedKinds map[corev1.ResourceName]corev1.ResourceName
 	wanting     int
@@ -68,21 +70,14 @@ type Node struct {
 	wishes map[types.UID]wish
 	freed  bool
 
-	// rules are what the known pods ask of others, by what they select; byID are the same, and ordered those in the order in which
-	// they came.
-	rules        map[string]*rule
-	byID         map[int]*rule
-	ordered      []*rule
-	lastRule     int
-	rulesBy      map[string]int // by the namespaces that have brought them
+	// rules are what the known pods ask of others, by what they select.
+	rules        *relation.Rules
 	lastCompared compared
 	// crowded are the pods for whose rules there was no room, and fewer says that there are fewer rules now.
 	crowded int
 	fewer   bool
 	// steps are what has been compared since TakeSteps.
 	steps int
-
-	namespaces map[string]map[string]string // their labels
 
 	alone [1]*waiter // see admitFirst
 }
@@ -139,13 +134,13 @@ func (b *bound) startedAt() time.Time {
 }
 
 // New returns a node that takes that many pods, and as much as is allocatable.
-func New(maxPods int, allocatable Resources) *Node {
+func New(maxPods int, allocatable requests.Resources) *Node {
 	return &Node{
 		MaxPods: maxPods, Allocatable: allocatable, offered: allocatable,
 		shapes: map[string]*shape{}, bound: map[types.UID]*bound{}, used: newLevels(), reserved: newLevels(),
 		nominees: map[types.UID]*waiter{}, waiting: map[types.UID]*waiter{}, lines: map[lineKey]*line{}, groups: map[string]*group{},
 		blocked: map[*line]struct{}{}, all: account{Use: new(fairness.Use)}, accounts: map[string]*account{},
-		rules: map[string]*rule{}, rulesBy: map[string]int{}, byID: map[int]*rule{}, namespaces: map[string]map[string]string{},
+		rules: relation.NewRules(),
 	}
 }
 
@@ -170,7 +165,7 @@ func (n *Node) Label(key string) (string, bool) {
 }
 
 // Offer changes what bound pods may request together. Pods that are bound stay, even if they have more than that.
-func (n *Node) Offer(allocatable Resources) {
+func (n *Node) Offer(allocatable requests.Resources) {
 	if maps.Equal(n.offered, allocatable) && (n.offered == nil) == (allocatable == nil) {
 		return
 	}
@@ -196,7 +191,7 @@ func (n *Node) Wait(p *Pod, nominated bool) {
 // put puts a pod into the queue, in which it waits since then.
 func (n *Node) put(p *Pod, since uint32) *waiter {
 	n.arrivals++
-	w := &waiter{Pod: p, since: since, arrival: n.arrivals, seen: n.lastRule, account: n.account(p.Account())}
+	w := &waiter{Pod: p, since: since, arrival: n.arrivals, seen: n.rules.Last(), account: n.account(p.Account())}
 	if p.shape.continues {
 		n.continuing++
 	}

@@ -14,9 +14,9 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/relation"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Pod is what admission needs of a pod. It must not be changed once it was passed to a Node. It is small, since very many
@@ -90,8 +90,8 @@ func Ahead(t time.Time) int64 {
 type shape struct {
 	key   string
 	base  string // the key without own and matches
-	ask   Resources
-	ports []port
+	ask   requests.Resources
+	ports []requests.Port
 	terms fit.Terms
 	pods  int // of this shape on the node or waiting
 
@@ -114,13 +114,6 @@ type shape struct {
 	judged                bool
 }
 
-// port is one of the host's.
-type port struct {
-	protocol corev1.Protocol
-	number   int32
-	ip       string // empty: all
-}
-
 // PodOf returns what admission needs of a pod.
 func PodOf(pod *corev1.Pod) *Pod {
 	p := &Pod{
@@ -131,7 +124,7 @@ func PodOf(pod *corev1.Pod) *Pod {
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		p.SetGroup(GroupKey(pod.Namespace, *g.PodGroupName))
 	}
-	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), fit.TermsOf(&pod.Spec), p.Polite)
+	p.shape = newShape(requests.Of(pod), requests.PortsOf(&pod.Spec), fit.TermsOf(&pod.Spec), p.Polite)
 	p.shape.relations = relation.Of(pod)
 	p.bounded(&pod.Spec)
 	return p
@@ -147,14 +140,14 @@ func (p *Pod) Alike(other *Pod) bool {
 }
 
 // newShape distinguishes polite pods from others: behind a polite pod that does not fit, another one may preempt.
-func newShape(ask Resources, ports []port, t fit.Terms, polite bool) *shape {
+func newShape(ask requests.Resources, ports []requests.Port, t fit.Terms, polite bool) *shape {
 	var key strings.Builder
 	key.WriteString(ask.String())
 	if polite {
 		key.WriteString("|polite")
 	}
 	for _, p := range ports {
-		fmt.Fprintf(&key, "|%s:%s:%d", p.protocol, p.ip, p.number)
+		fmt.Fprintf(&key, "|%s:%s:%d", p.Protocol, p.IP, p.Number)
 	}
 	if t.NodeSelector != nil || t.Affinity != nil || t.Tolerations != nil {
 		_ = json.NewEncoder(&key).Encode(t) // of types that were decoded from JSON
@@ -166,30 +159,6 @@ func newShape(ask Resources, ports []port, t fit.Terms, polite bool) *shape {
 // plain returns the shape without what depends on the rules of other pods.
 func (s *shape) plain() *shape {
 	return &shape{key: s.base, base: s.base, ask: s.ask, ports: s.ports, terms: s.terms, relations: s.relations}
-}
-
-func hostPorts(spec *corev1.PodSpec) (ports []port) {
-	add := func(c *corev1.Container) {
-		for _, p := range c.Ports {
-			if p.HostPort == 0 {
-				continue
-			}
-			ip := p.HostIP
-			if ip == "0.0.0.0" || ip == "::" {
-				ip = ""
-			}
-			ports = append(ports, port{p.Protocol, p.HostPort, ip})
-		}
-	}
-	for i := range spec.InitContainers {
-		if c := &spec.InitContainers[i]; podspec.IsSidecar(c) {
-			add(c)
-		}
-	}
-	for i := range spec.Containers {
-		add(&spec.Containers[i])
-	}
-	return ports
 }
 
 // take makes a pod share the shape of those that are alike.

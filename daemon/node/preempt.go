@@ -74,7 +74,7 @@ func (n *Node) victims(pods []*waiter, last *waiter) (victims, paused []*bound, 
 func (n *Node) with(stays *tally, pods []*bound, pause bool) bool {
 	add := func(b *bound, times int) {
 		if stays.addBound(b, times); pause {
-			stays.amounts.add(b.cpu(), -int64(times))
+			stays.amounts.Add(b.cpu(), -int64(times))
 		}
 	}
 	for i, b := range pods {

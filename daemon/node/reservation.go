@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // reservation is the room that is kept for the first of those that have waited longer than StarvationAfter. Those behind it start
@@ -229,10 +231,8 @@ func (n *Node) leaves(taken, needs *tally) bool {
 	if more := needs.pods - needs.present; more > 0 && taken.pods-taken.present+more > n.MaxPods {
 		return false
 	}
-	for at := range needs.ports {
-		if at.ip != anyAddress && taken.busy([]port{at}) {
-			return false
-		}
+	if taken.ports.Meet(needs.ports) {
+		return false
 	}
 	for id := range needs.holds {
 		if taken.matches[id] > 0 {
@@ -300,9 +300,9 @@ func (p *Pod) bounded(spec *corev1.PodSpec) {
 }
 
 // keeping returns the room that is kept for or from a pod; nil for none.
-func (n *Node) keeping(w *waiter) *Kept {
+func (n *Node) keeping(w *waiter) *prospect.Kept {
 	first, since, by := n.Keeps()
-	switch k := (&Kept{First: first, Since: since, By: by}); {
+	switch k := (&prospect.Kept{First: first, Since: since, By: by}); {
 	case first == "":
 		return nil
 	case n.kept.first == w, n.kept.line == w.line && w.line.gang != nil:

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 func TestLimitsAreLongEnoughAndNotMuchLonger(t *testing.T) {
@@ -46,7 +48,7 @@ const (
 
 // newDay draws pods that all fit, most of them small, in the order of their arrival.
 func newDay(t *rapid.T, priorities int) (*day, []*work) {
-	d := &day{T: t, n: New(6, Resources{"cpu": ofDay}), pods: map[types.UID]*work{}, ends: map[types.UID]int64{}}
+	d := &day{T: t, n: New(6, requests.Resources{"cpu": ofDay}), pods: map[types.UID]*work{}, ends: map[types.UID]int64{}}
 	d.n.StarvationAfter = patience * time.Second
 	var all []*work
 	at, gangs := int64(1), 0
@@ -183,7 +185,7 @@ func TestRoomIsKeptForOneRunAtMost(t *testing.T) {
 // TestAStreamOfSmallOnesDoesNotStarveALargeOne never lets the small ones end.
 func TestAStreamOfSmallOnesDoesNotStarveALargeOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := &day{T: t, n: New(9, Resources{"cpu": ofDay}), pods: map[types.UID]*work{}, ends: map[types.UID]int64{}}
+		d := &day{T: t, n: New(9, requests.Resources{"cpu": ofDay}), pods: map[types.UID]*work{}, ends: map[types.UID]int64{}}
 		d.n.StarvationAfter = patience * time.Second
 		large := &work{Pod: want("large", 5, ofDay), arrives: 5, lasts: 1}
 		made := 0

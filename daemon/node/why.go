@@ -61,7 +61,7 @@ func (n *Node) whyAlone(w *waiter) (why string) {
 	hopeless := false
 	n.without([]*waiter{w}, func() {
 		taken := n.taken(w)
-		if taken.busy(shape.ports) {
+		if taken.ports.Busy(shape.ports) {
 			names = []string{"node(s) didn't have free ports for the requested pod ports"}
 		} else {
 			names, hopeless = n.short(taken, shape)

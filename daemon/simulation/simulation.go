@@ -26,6 +26,7 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -73,7 +74,7 @@ type Config struct {
 	Settings job.Settings
 	// MaxPods and Allocatable are those of the machine. 0 pods stand for no limit, as nil does for resources.
 	MaxPods     int
-	Allocatable node.Resources
+	Allocatable requests.Resources
 	// StarvationAfter is the daemon's setting.
 	StarvationAfter time.Duration
 	// HalfLife orders pods of the same priority by what their namespaces have used, which counts for half after that time; 0: by age.

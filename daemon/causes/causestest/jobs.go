@@ -15,7 +15,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // jobs are the cases in which the cause is one of the Job itself, or of pods that have run.
@@ -280,8 +280,8 @@ func endedPods() map[string]Case {
 			Type: batch.JobPaused, Status: corev1.ConditionTrue, Reason: batch.Preempted, LastTransitionTime: metav1.NewTime(Now.Add(-20 * time.Second)),
 		}}
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: core.PodDisplaced, Status: corev1.ConditionTrue})
-		w.Rooms = map[types.UID]node.Room{p.UID: {
-			Place: 1, Waiting: 2, Short: []node.Shortage{{Resource: corev1.ResourceCPU, Request: 1000, Allocatable: 2000}},
+		w.Rooms = map[types.UID]prospect.Room{p.UID: {
+			Place: 1, Waiting: 2, Short: []prospect.Shortage{{Resource: corev1.ResourceCPU, Request: 1000, Allocatable: 2000}},
 		}}
 	})
 	add("is preempted by pause", "preempted, and paused", "goes on by itself as soon as its CPU is free", preempted)
