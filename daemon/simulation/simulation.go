@@ -23,6 +23,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -197,7 +198,7 @@ type simulated struct {
 	index     int
 	issued    pod.Issued
 	request   *node.Pod
-	observed  []pod.Observation
+	observed  []duty.Observation
 	running   map[string]*run
 	wake      time.Time
 	dirty     bool
@@ -470,9 +471,9 @@ func (s *played) join(p *corev1.Pod) error {
 // start is what happens when a container is launched.
 func (s *played) start(p *simulated, container string, attempt int) {
 	r := &run{attempt: attempt, started: s.now}
-	p.observe(s.now, pod.Observation{What: pod.SetUp})
-	p.observe(s.now, pod.Observation{
-		What: pod.Started, Container: container, Attempt: attempt,
+	p.observe(s.now, duty.Observation{What: duty.SetUp})
+	p.observe(s.now, duty.Observation{
+		What: duty.Started, Container: container, Attempt: attempt,
 		Status: runtime.Status{State: runtime.Running, Name: container, Attempt: attempt, StartedAt: s.now},
 	})
 	switch {
@@ -519,7 +520,7 @@ func isSidecar(p *corev1.Pod, container string) bool {
 // exit ends a container.
 func (s *played) exit(p *simulated, container string, r *run, code, signal int) {
 	delete(p.running, container)
-	p.observe(s.now, pod.Observation{What: pod.Exited, Container: container, Attempt: r.attempt, Status: runtime.Status{
+	p.observe(s.now, duty.Observation{What: duty.Exited, Container: container, Attempt: r.attempt, Status: runtime.Status{
 		State: runtime.Exited, Name: container, Attempt: r.attempt, StartedAt: r.started, FinishedAt: s.now, ExitCode: code, Signal: signal,
 		OOMKilled: r.oom,
 	}})
@@ -540,7 +541,7 @@ func memoryLimit(p *corev1.Pod, container string) int64 {
 	return 0
 }
 
-func (p *simulated) observe(now time.Time, o pod.Observation) {
+func (p *simulated) observe(now time.Time, o duty.Observation) {
 	o.UID, o.Namespace, o.Name, o.At = p.UID, p.Namespace, p.Name, now
 	p.observed = append(p.observed, o)
 	p.dirty = true

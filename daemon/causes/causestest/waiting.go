@@ -16,6 +16,7 @@ import (
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/pod"
@@ -167,14 +168,14 @@ func waiting() map[string]ofPod {
 
 		"no Secret": {
 			from(
-				waitingPod(pod.CreateContainerConfig, "secret \"db\" not found"),
+				waitingPod(duty.CreateContainerConfig, "secret \"db\" not found"),
 				corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named}},
 			),
 			lacks("Secret"), "Secret db does not exist", "create secret generic db",
 		},
 		"no ConfigMap": {
 			from(
-				waitingPod(pod.CreateContainerConfig, "configmap \"db\" not found"),
+				waitingPod(duty.CreateContainerConfig, "configmap \"db\" not found"),
 				corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named}},
 			),
 			lacks("ConfigMap"), "ConfigMap db does not exist", "create configmap db",
@@ -214,28 +215,28 @@ func waiting() map[string]ofPod {
 
 		"ContainerCreating": {setUp, causes.World{}, "its containers are being created", ""},
 		"PodInitializing":   {waitingPod("PodInitializing", ""), causes.World{}, "its containers are being created", ""},
-		pod.ErrImagePull: {
-			waitingPod(pod.ErrImagePull, "pull docker.io/library/busybx:1.36: no such host"), causes.World{},
+		duty.ErrImagePull: {
+			waitingPod(duty.ErrImagePull, "pull docker.io/library/busybx:1.36: no such host"), causes.World{},
 			"cannot pull busybx:1.36", "image import",
 		},
 		"ImagePullBackOff": {
 			waitingPod("ImagePullBackOff", "Back-off pulling image: ErrImagePull: no such host"), causes.World{},
 			"cannot pull busybx:1.36", "image import",
 		},
-		pod.ErrImageNeverPull: {
-			waitingPod(pod.ErrImageNeverPull, "x"), causes.World{}, "image busybx:1.36 is not here, and imagePullPolicy is Never", "image import",
+		duty.ErrImageNeverPull: {
+			waitingPod(duty.ErrImageNeverPull, "x"), causes.World{}, "image busybx:1.36 is not here, and imagePullPolicy is Never", "image import",
 		},
-		pod.InvalidImageName: {waitingPod(pod.InvalidImageName, "x"), causes.World{}, `"busybx:1.36" is not the name of an image`, ""},
+		duty.InvalidImageName: {waitingPod(duty.InvalidImageName, "x"), causes.World{}, `"busybx:1.36" is not the name of an image`, ""},
 		"runs as root": {
-			waitingPod(pod.CreateContainerConfig, `container has runAsNonRoot and image will run as root (pod: "j-x_n(12-34)", container: c)`), causes.World{},
+			waitingPod(duty.CreateContainerConfig, `container has runAsNonRoot and image will run as root (pod: "j-x_n(12-34)", container: c)`), causes.World{},
 			"container has runAsNonRoot and image will run as root", "securityContext.runAsUser",
 		},
-		pod.CreateContainerConfig: {
-			waitingPod(pod.CreateContainerConfig, "couldn't find key k in Secret n/db"), causes.World{},
+		duty.CreateContainerConfig: {
+			waitingPod(duty.CreateContainerConfig, "couldn't find key k in Secret n/db"), causes.World{},
 			"couldn't find key k in Secret n/db", "",
 		},
-		pod.CreateContainer:  {waitingPod(pod.CreateContainer, "no such user"), causes.World{}, "no such user", ""},
-		pod.RunContainer:     {waitingPod(pod.RunContainer, "permission denied"), causes.World{}, "permission denied", ""},
+		duty.CreateContainer: {waitingPod(duty.CreateContainer, "no such user"), causes.World{}, "no such user", ""},
+		duty.RunContainer:    {waitingPod(duty.RunContainer, "permission denied"), causes.World{}, "permission denied", ""},
 		"PostStartHookError": {waitingPod("PostStartHookError", "the hook has failed"), causes.World{}, "the hook has failed", ""},
 		"CrashLoopBackOff": {func() *corev1.Pod {
 			p := waitingPod("CrashLoopBackOff", "back-off 10s restarting failed container")
@@ -267,7 +268,7 @@ func waiting() map[string]ofPod {
 	all["FailedMount again"] = ofPod{setUp, failing(mount, 2), "no such directory", ""}
 	all["FailedMount once"] = ofPod{setUp, failing(mount, 1), "no such directory", ""}
 	all["FailedCreatePodSandBox again"] = ofPod{setUp, failing(event("FailedCreatePodSandBox", "no address is left"), 2), "no address is left", ""}
-	all["CreateContainerError again"] = ofPod{waitingPod(pod.CreateContainer, "no such user"), failing(causes.World{}, 2), "no such user", ""}
+	all["CreateContainerError again"] = ofPod{waitingPod(duty.CreateContainer, "no such user"), failing(causes.World{}, 2), "no such user", ""}
 
 	unmade := func(reason, message string) causes.World {
 		w := claim(causes.ClaimWait{})
@@ -317,7 +318,7 @@ func waiting() map[string]ofPod {
 var starts = map[string]Start{
 	"no Secret": Cannot, "no ConfigMap": Cannot, "no claim": Cannot,
 	"FailedMount again": Cannot, "FailedCreatePodSandBox again": Cannot, "CreateContainerError again": Cannot,
-	"ImagePullBackOff": Cannot, pod.ErrImageNeverPull: Cannot, pod.InvalidImageName: Cannot, pod.CreateContainerConfig: Cannot, "runs as root": Cannot,
+	"ImagePullBackOff": Cannot, duty.ErrImageNeverPull: Cannot, duty.InvalidImageName: Cannot, duty.CreateContainerConfig: Cannot, "runs as root": Cannot,
 
 	"too large": CannotIfItLasts, "no device": CannotIfItLasts, "no shared device": CannotIfItLasts,
 	"other node": CannotIfItLasts, "local volume": CannotIfItLasts,
