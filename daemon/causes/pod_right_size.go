@@ -9,6 +9,7 @@ import (
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/prospect"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // fewRuns is how many runs say what a Job needs, and muchMore how often what they used is to fit into what is asked for, for that to
@@ -32,8 +33,8 @@ func podRightSize(v *podView) []why.Cause {
 		if runs.Count < fewRuns || used <= 0 || used > s.Request/muchMore {
 			continue
 		}
-		said = append(said, fmt.Sprintf("asks for %s, and %d runs used at most %s", request(s.Resource, s.Request), runs.Count, human(s.Resource, used)))
-		c.Details["request."+string(s.Resource)], c.Details["used."+string(s.Resource)] = amount(s.Resource, s.Request), amount(s.Resource, used)
+		said = append(said, fmt.Sprintf("asks for %s, and %d runs used at most %s", requests.Words(s.Resource, s.Request), runs.Count, requests.Human(s.Resource, used)))
+		c.Details["request."+string(s.Resource)], c.Details["used."+string(s.Resource)] = requests.Format(s.Resource, s.Request), requests.Format(s.Resource, used)
 	}
 	if len(said) == 0 {
 		return nil

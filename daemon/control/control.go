@@ -26,6 +26,7 @@ import (
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/cards"
 	"github.com/jobd/jobd/daemon/cronjobs"
 	"github.com/jobd/jobd/daemon/door"
 	"github.com/jobd/jobd/daemon/events"
@@ -131,7 +132,7 @@ type Config struct {
 type DeviceUses interface {
 	// Kinds returns the kinds of which the amount does not say everything, and Moved says that it may return something else than at its
 	// last call (Inbox).
-	Kinds() map[corev1.ResourceName]node.Devices
+	Kinds() map[corev1.ResourceName]cards.Devices
 	Moved() bool
 	// Wanted is told, after each pass, whether pods that request devices wait or run.
 	Wanted(bool)

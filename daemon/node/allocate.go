@@ -73,6 +73,7 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 	delete(n.bound, uid) // what it asks of others may be known anew, and others are then looked at
 	n.take(now)
 	b.Pod, n.bound[uid] = now, b
+	n.cards.Bound(uid, now.shape.ask)
 	n.used.add(b.Pod, 1)
 	n.freeze(b, frozen)
 	n.displace(b, displaced)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/jobd/jobd/daemon/cards"
 	"github.com/jobd/jobd/daemon/prospect"
 	"github.com/jobd/jobd/daemon/requests"
 )
@@ -25,15 +26,15 @@ const (
 type board struct {
 	*Node
 	replicas int64
-	cards    []Device
+	cards    []cards.Device
 }
 
-func newBoard(cards int, replicas int64) *board {
-	offered := requests.Resources{gpu: int64(cards)}
+func newBoard(count int, replicas int64) *board {
+	offered := requests.Resources{gpu: int64(count)}
 	if replicas > 0 {
-		offered[share] = int64(cards) * replicas
+		offered[share] = int64(count) * replicas
 	}
-	b := &board{New(100, offered), replicas, make([]Device, cards)}
+	b := &board{New(100, offered), replicas, make([]cards.Device, count)}
 	for i := range b.cards {
 		b.cards[i].Pods = map[types.UID]int64{}
 	}
@@ -42,11 +43,11 @@ func newBoard(cards int, replicas int64) *board {
 }
 
 func (b *board) tell() {
-	d := Devices{All: b.cards}
+	d := cards.Devices{All: b.cards}
 	if b.replicas > 0 {
 		d.Shared, d.Replicas = share, b.replicas
 	}
-	b.SetDevices(map[corev1.ResourceName]Devices{gpu: d})
+	b.SetDevices(map[corev1.ResourceName]cards.Devices{gpu: d})
 }
 
 // use says which cards others use.
@@ -61,7 +62,7 @@ func (b *board) use(cards ...int) {
 func (b *board) give(uid types.UID) error {
 	ask := b.bound[uid].shape.ask
 	for range ask[gpu] {
-		i := slices.IndexFunc(b.cards, func(d Device) bool { return len(d.Pods) == 0 && !d.Used })
+		i := slices.IndexFunc(b.cards, func(d cards.Device) bool { return len(d.Pods) == 0 && !d.Used })
 		if i < 0 {
 			return fmt.Errorf("%s finds no card", uid)
 		}
@@ -70,11 +71,11 @@ func (b *board) give(uid types.UID) error {
 	for range ask[share] {
 		best := -1
 		for i, d := range b.cards {
-			shares, whole := b.on(&d)
+			shares, whole := b.Node.cards.On(&d)
 			if d.Used || whole || shares == b.replicas {
 				continue
 			}
-			if least, _ := b.on(&b.cards[max(best, 0)]); best < 0 || shares < least {
+			if least, _ := b.Node.cards.On(&b.cards[max(best, 0)]); best < 0 || shares < least {
 				best = i
 			}
 		}

@@ -77,7 +77,7 @@ func TestADeadlineCountsAgainAfterAPause(t *testing.T) {
 	runs, limit := asking("runs", 1, 1000, 60), int64(99)
 	runs.Within(&limit)
 	n.Bound(runs, time.Unix(1000, 0), false)
-	ends := int64(1000) + runs.limit.seconds()
+	ends := int64(1000) + runs.limit.Seconds()
 	n.Wait(asking("waits", 0, 1000, 60), false)
 	at := int64(1010)
 	by := func(want int64) {

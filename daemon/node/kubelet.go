@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/daemon/fit"
-	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Refusal is why the node does not take a pod that is bound to it: what a kubelet writes into the status of the pod,
@@ -20,7 +19,7 @@ type Refusal struct{ Reason, Message string }
 // extended resources that the node does not have.
 func (n *Node) Refuses(p *Pod) *Refusal {
 	if needs := n.needs(p); len(needs) > 0 {
-		name := needs[0].name
+		name := needs[0].Name
 		if name == corev1.ResourcePods {
 			return outOf(name, 1, int64(n.used.all.pods), int64(n.MaxPods))
 		}
@@ -41,25 +40,6 @@ func (n *Node) unsuitable(p *Pod) *Refusal {
 		if taint := &n.facts.Taints[i]; taint.Effect == corev1.TaintEffectNoExecute &&
 			!fit.Tolerates(p.shape.terms.Tolerations, taint) {
 			return failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
-		}
-	}
-	return nil
-}
-
-// SharesTooMuch returns why the node does not take a pod of which a container requests several shares of devices, as NVIDIA's device
-// plugin with failRequestsGreaterThanOne refuses it: two shares are no more of a device than one.
-func (n *Node) SharesTooMuch(pod *corev1.Pod) *Refusal {
-	if len(n.sharedKinds) == 0 {
-		return nil
-	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for name, quantity := range list[i].Resources.Requests {
-				if amount := requests.Amount(name, &quantity); amount > 1 && n.sharedKinds[name] != "" {
-					return &Refusal{"UnexpectedAdmissionError", fmt.Sprintf("Allocate failed due to request for '%s: %d' too large: "+
-						"maximum request size for shared resources is 1, which is unexpected", name, amount)}
-				}
-			}
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/internal/heap"
 )
 
@@ -38,7 +39,7 @@ type line struct {
 // lineKey is what pods of a line have in common.
 type lineKey struct {
 	shape *shape
-	limit limit
+	limit requests.Limit
 	owner *account
 }
 

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/cards"
 	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/relation"
@@ -28,12 +29,10 @@ type Node struct {
 	// StarvationAfter is how long the first waits until nothing is given to those behind it that it needs; 0 for ever. See At.
 	StarvationAfter time.Duration
 
-	// offered is Allocatable as it is when only pods use the devices. sharedKinds are the kinds of the devices by what shares of them are
-	// called, and wanting is how many shapes request devices.
-	offered     requests.Resources
-	devices     map[corev1.ResourceName]Devices
-	sharedKinds map[corev1.ResourceName]corev1.ResourceName
-	wanting     int
+	// offered is Allocatable as it is when only pods use the devices, and wanting is how many shapes request devices.
+	offered requests.Resources
+	cards   cards.Board
+	wanting int
 
 	facts    fit.Facts
 	arrivals uint64 // how many pods have ever waited
@@ -170,7 +169,7 @@ func (n *Node) Offer(allocatable requests.Resources) {
 		return
 	}
 	n.offered = allocatable
-	n.offer()
+	n.Allocatable = n.cards.Offer(n.offered)
 	n.changed = slices.AppendSeq(n.changed, maps.Keys(n.waiting))
 	n.unblock()
 }
@@ -225,9 +224,9 @@ func (n *Node) expect(b *bound) {
 	switch {
 	case b.limit == 0, b.stands: // nobody knows when it goes on, and has its deadline
 	case b.started != 0:
-		ends = int64(b.started) + b.limit.seconds() + int64(is.later)
+		ends = int64(b.started) + b.limit.Seconds() + int64(is.later)
 	case is.ends == 0 && n.now != 0:
-		ends = n.now + b.limit.seconds()
+		ends = n.now + b.limit.Seconds()
 	default:
 		return
 	}
@@ -239,8 +238,8 @@ func (n *Node) expect(b *bound) {
 
 func (n *Node) occupy(b *bound, later bool) {
 	n.bound[b.UID] = b
-	if len(n.devices) > 0 && b.shape.wantsDevice() {
-		n.offer()
+	if n.cards.Bound(b.UID, b.shape.ask) {
+		n.Allocatable = n.cards.Offer(n.offered)
 	}
 	n.used.add(b.Pod, 1)
 	n.begin(b, later)
@@ -276,8 +275,8 @@ func (n *Node) Gone(uid types.UID) {
 		n.freeze(b, false)
 		n.used.add(b.Pod, -1)
 		delete(n.bound, uid)
-		if len(n.devices) > 0 && b.shape.wantsDevice() {
-			n.offer()
+		if n.cards.Gone(uid) {
+			n.Allocatable = n.cards.Offer(n.offered)
 		}
 		if g := n.groupOf(b.Pod); g != nil {
 			g.bound--

@@ -14,6 +14,8 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/daemon/cards"
+	"github.com/jobd/jobd/daemon/critical"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/relation"
 	"github.com/jobd/jobd/daemon/requests"
@@ -37,9 +39,9 @@ type Pod struct {
 	Pausable bool
 	// Endless says that it does not end by itself, nor by a deadline.
 	Endless bool
-	class   class
+	class   critical.Class
 	// limit is how long it may run, own what its own deadline says of that, and grace how many seconds it then has to end.
-	limit, own limit
+	limit, own requests.Limit
 	grace      uint32
 }
 
@@ -118,7 +120,7 @@ type shape struct {
 func PodOf(pod *corev1.Pod) *Pod {
 	p := &Pod{
 		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: seconds(pod.CreationTimestamp.Time),
-		labels: relation.LabelsOf(pod.Namespace, pod.Labels), class: classOf(pod.Status.QOSClass),
+		labels: relation.LabelsOf(pod.Namespace, pod.Labels), class: critical.ClassOf(pod.Status.QOSClass),
 		Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
 	}
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
@@ -182,7 +184,7 @@ func (n *Node) share(p *Pod) {
 		p.shape = s
 	} else {
 		n.shapes[p.shape.key] = p.shape
-		if p.shape.wantsDevice() {
+		if cards.Wanted(p.shape.ask) {
 			n.wanting++
 		}
 	}
@@ -205,7 +207,7 @@ func (n *Node) unshare(p *Pod) {
 	}
 	if p.shape.pods--; p.shape.pods == 0 {
 		delete(n.shapes, p.shape.key)
-		if p.shape.wantsDevice() {
+		if cards.Wanted(p.shape.ask) {
 			n.wanting--
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/daemon/prospect"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // reservation is the room that is kept for the first of those that have waited longer than StarvationAfter. Those behind it start
@@ -186,7 +187,7 @@ func (n *Node) keptFrom(w *waiter) *reservation {
 	}
 	switch by := n.keptBy(); {
 	case by == never:
-	case w.limit > 0 && n.now+w.limit.seconds() <= by: // it ends in time
+	case w.limit > 0 && n.now+w.limit.Seconds() <= by: // it ends in time
 		return nil
 	case w.line.gang == nil && n.fits(&r.then, w.shape): // there is room for both by then
 		return nil
@@ -255,30 +256,6 @@ func (n *Node) leaves(taken, needs *tally) bool {
 	return true
 }
 
-// limit is how long a pod may run, by its deadlines and the time that it has to end: the least of a row of durations that is long
-// enough, each a ninth longer than the one before. 0 is for ever. Pods with the same one wait in one line.
-type limit uint8
-
-// limitsPerDoubling is how many of them there are from a duration to its double.
-const limitsPerDoubling = 8
-
-// limitOf returns the limit for a number of seconds.
-func limitOf(seconds int64) limit {
-	if seconds <= 1 {
-		return 1
-	}
-	l := math.Ceil(math.Log2(float64(seconds))*limitsPerDoubling - 1e-9)
-	if l >= math.MaxUint8 {
-		return 0 // longer than a lifetime
-	}
-	return limit(l) + 1
-}
-
-// seconds returns the duration in seconds.
-func (l limit) seconds() int64 {
-	return int64(math.Ceil(math.Exp2(float64(l-1)/limitsPerDoubling) - 1e-6))
-}
-
 // Within sets that a pod is told to end after that many seconds at the latest, nil for never: by the deadline of its Job, beside its own.
 func (p *Pod) Within(seconds *int64) {
 	p.limit = p.own
@@ -286,7 +263,7 @@ func (p *Pod) Within(seconds *int64) {
 		return
 	}
 	grace := int64(p.grace)
-	if l := limitOf(min(max(0, *seconds), never-grace) + grace); l != 0 && (p.own == 0 || l < p.own) {
+	if l := requests.LimitOf(min(max(0, *seconds), never-grace) + grace); l != 0 && (p.own == 0 || l < p.own) {
 		p.limit = l
 	}
 }

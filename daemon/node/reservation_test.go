@@ -12,19 +12,6 @@ import (
 	"github.com/jobd/jobd/daemon/requests"
 )
 
-func TestLimitsAreLongEnoughAndNotMuchLonger(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		seconds := rapid.Int64Range(0, 100*365*24*3600).Draw(t, "seconds")
-		l := limitOf(seconds)
-		if l == 0 || l.seconds() < seconds || float64(l.seconds()) > 1.1*float64(seconds)+1 {
-			t.Fatalf("%d seconds become %d", seconds, l.seconds())
-		}
-	})
-	if limitOf(never) != 0 {
-		t.Error("a time without end is a limit")
-	}
-}
-
 // work is a pod of a random workload.
 type work struct {
 	*Pod
@@ -76,7 +63,7 @@ func newDay(t *rapid.T, priorities int) (*day, []*work) {
 		}
 	}
 	for _, w := range all {
-		d.longest = max(d.longest, w.lasts, w.limit.seconds())
+		d.longest = max(d.longest, w.lasts, w.limit.Seconds())
 		d.pods[w.UID] = w
 	}
 	return d, all

@@ -122,7 +122,7 @@ func (n *Node) shortages(r *prospect.Room, w *waiter) {
 	for _, name := range slices.Sorted(maps.Keys(w.shape.ask)) {
 		free := n.freeFor(taken, w.shape, name)
 		if !placeable {
-			free = min(free, n.unplaced(w.shape, name))
+			free = min(free, n.cards.Unplaced(w.shape.ask, name))
 		}
 		if ask := w.shape.ask[name]; ask > free {
 			r.Short = append(r.Short, prospect.Shortage{

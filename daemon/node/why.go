@@ -67,7 +67,7 @@ func (n *Node) whyAlone(w *waiter) (why string) {
 			names, hopeless = n.short(taken, shape)
 		}
 		if len(names) == 0 && !n.placeable([]*waiter{w}) {
-			names = n.scattered(shape)
+			names = n.cards.Scattered(shape.ask)
 		}
 		if len(names) > 0 {
 			return

@@ -1,4 +1,4 @@
-// Package requests is what pods ask of a machine that can be counted: amounts of resources, and ports of the host.
+// Package requests is what pods ask of a machine that can be counted: amounts of resources, ports of the host, and time.
 //
 // It knows no machine, and does nothing but add up. Package node decides by it who gets what.
 package requests
