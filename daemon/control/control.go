@@ -30,6 +30,7 @@ import (
 	"github.com/jobd/jobd/daemon/cronjobs"
 	"github.com/jobd/jobd/daemon/door"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/history"
@@ -309,4 +310,20 @@ func (c *Config) volumes() volumes.Options {
 	return volumes.Options{
 		Worker: c.Volumes, NodeName: c.NodeName, NodeLabels: c.NodeLabels, UnknownClassWaits: c.UnknownStorageClassWaits,
 	}
+}
+
+// Shares returns what everybody has used, the one that comes first in front; nil if the queue is not ordered by that.
+func (c *Control) Shares(ctx context.Context) (all []fairness.Account, err error) {
+	if c.config.Fair == nil {
+		return nil, nil
+	}
+	err = c.loop.Ask(ctx, func() { all = c.records.queue.capacity.Accounts(c.now()) })
+	return all, err
+}
+
+func (c *Control) now() time.Time {
+	if c.config.Clock != nil {
+		return c.config.Clock()
+	}
+	return time.Now()
 }

@@ -164,7 +164,11 @@ func (c *podRecords) resumed(s *store.Store) iter.Seq2[*corev1.Pod, error] {
 // requestOf returns what admission needs of a pod of a Job, which may be nil.
 func (q *queue) requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
 	request := node.PodOf(allotment.Of(p))
-	request.SetAccount(q.fair.accountOf(p, of))
+	creator := ""
+	if of != nil {
+		creator = of.creator
+	}
+	request.SetAccount(q.fair.accountOf(p, creator))
 	if of != nil {
 		request.Ahead = node.Ahead(of.ahead)
 		request.Within(of.ActiveDeadline())

@@ -11,13 +11,6 @@ import (
 	"github.com/jobd/jobd/daemon/requests"
 )
 
-// wish is what a pod on the node is to get in addition to what it has (KEP-1287), for which there is no room now.
-type wish struct {
-	namespace string
-	priority  int32
-	extra     requests.Resources
-}
-
 // Allocate gives a pod on the node other requests, those of now, and returns an empty reason; or it returns why it cannot, as
 // the reason and message of the condition PodResizePending. With keep, a pod that waits for room keeps pods of the same
 // priority, or a lower one, from taking it, until Yield is called; without, it is only asked before those.

@@ -1,9 +1,6 @@
 package node
 
 import (
-	"maps"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -77,31 +74,4 @@ func (b *bound) has(name corev1.ResourceName) int64 {
 		return 1
 	}
 	return b.keeps().ask[name]
-}
-
-// needs returns what a pod that is bound to the node lacks, in a kubelet's order.
-func (n *Node) needs(p *Pod) (needs []critical.Need) {
-	pods, expected := n.used.all.pods, requests.Resources{}
-	for uid, other := range n.expected {
-		if uid != p.UID {
-			pods++
-			expected.Add(other.shape.ask, 1)
-		}
-	}
-	if pods >= n.MaxPods {
-		needs = append(needs, critical.Need{Name: corev1.ResourcePods, Amount: int64(pods + 1 - n.MaxPods)})
-	}
-	if n.Allocatable == nil {
-		return needs
-	}
-	for _, name := range slices.SortedFunc(maps.Keys(p.shape.ask), kubeletOrder) {
-		_, known := n.Allocatable[name]
-		if !known && rank(name) == len(firstResources) {
-			continue // as if it were not asked for
-		}
-		if lacks := p.shape.ask[name] + expected[name] - n.free(&n.used.all, name); lacks > 0 {
-			needs = append(needs, critical.Need{Name: name, Amount: lacks})
-		}
-	}
-	return needs
 }

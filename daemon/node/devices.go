@@ -21,14 +21,6 @@ func (n *Node) SetDevices(kinds map[corev1.ResourceName]cards.Devices) {
 // WantsDevices reports whether a pod that waits or is on the node requests a device.
 func (n *Node) WantsDevices() bool { return n.wanting > 0 }
 
-// SharesTooMuch returns why the node does not take a pod of which a container requests several shares of devices.
-func (n *Node) SharesTooMuch(pod *corev1.Pod) *Refusal {
-	if why := n.cards.SharesTooMuch(pod); why != "" {
-		return &Refusal{"UnexpectedAdmissionError", why}
-	}
-	return nil
-}
-
 // free returns how much of a resource there is beside what is taken.
 func (n *Node) free(taken *tally, name corev1.ResourceName) int64 {
 	return n.cards.Free(n.Allocatable, taken.amounts, name)

@@ -3,11 +3,14 @@ package node
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/critical"
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Refusal is why the node does not take a pod that is bound to it: what a kubelet writes into the status of the pod,
@@ -28,6 +31,33 @@ func (n *Node) Refuses(p *Pod) *Refusal {
 	return n.unsuitable(p)
 }
 
+// needs returns what a pod that is bound to the node lacks, in a kubelet's order.
+func (n *Node) needs(p *Pod) (needs []critical.Need) {
+	pods, expected := n.used.all.pods, requests.Resources{}
+	for uid, other := range n.expected {
+		if uid != p.UID {
+			pods++
+			expected.Add(other.shape.ask, 1)
+		}
+	}
+	if pods >= n.MaxPods {
+		needs = append(needs, critical.Need{Name: corev1.ResourcePods, Amount: int64(pods + 1 - n.MaxPods)})
+	}
+	if n.Allocatable == nil {
+		return needs
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(p.shape.ask), kubeletOrder) {
+		_, known := n.Allocatable[name]
+		if !known && rank(name) == len(firstResources) {
+			continue // as if it were not asked for
+		}
+		if lacks := p.shape.ask[name] + expected[name] - n.free(&n.used.all, name); lacks > 0 {
+			needs = append(needs, critical.Need{Name: name, Amount: lacks})
+		}
+	}
+	return needs
+}
+
 // unsuitable returns why the node does not take such a pod for another reason than want of room.
 func (n *Node) unsuitable(p *Pod) *Refusal {
 	switch {
@@ -41,6 +71,14 @@ func (n *Node) unsuitable(p *Pod) *Refusal {
 			!fit.Tolerates(p.shape.terms.Tolerations, taint) {
 			return failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
 		}
+	}
+	return nil
+}
+
+// SharesTooMuch returns why the node does not take a pod of which a container requests several shares of devices.
+func (n *Node) SharesTooMuch(pod *corev1.Pod) *Refusal {
+	if why := n.cards.SharesTooMuch(pod); why != "" {
+		return &Refusal{"UnexpectedAdmissionError", why}
 	}
 	return nil
 }

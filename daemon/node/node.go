@@ -132,6 +132,25 @@ func (b *bound) startedAt() time.Time {
 	return time.Unix(int64(b.started), 0)
 }
 
+// wish is what a pod on the node is to get in addition to what it has (KEP-1287), for which there is no room now.
+type wish struct {
+	namespace string
+	priority  int32
+	extra     requests.Resources
+}
+
+// Step is one decision, to be carried out in one transaction.
+type Step struct {
+	// Bind are the pods to be bound to the node: one, or those of a gang together.
+	Bind []types.UID
+	// Continue are displaced pods that go on: one, or those of a group that were paused together.
+	Continue []types.UID
+	// Victims are pods to be preempted by others, of which For is the first, and Pause those that are to be paused for them instead
+	// (Displaced). Nominate are pods for which resources are reserved from now on.
+	Nominate, Victims, Pause []types.UID
+	For                      types.UID
+}
+
 // New returns a node that takes that many pods, and as much as is allocatable.
 func New(maxPods int, allocatable requests.Resources) *Node {
 	return &Node{

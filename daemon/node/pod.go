@@ -135,6 +135,26 @@ func PodOf(pod *corev1.Pod) *Pod {
 // seconds returns a time in Unix seconds, 0 for the zero time.
 func seconds(t time.Time) uint32 { return uint32(min(max(t.Unix(), 0), math.MaxUint32)) }
 
+// Within sets that a pod is told to end after that many seconds at the latest, nil for never: by the deadline of its Job, beside its own.
+func (p *Pod) Within(seconds *int64) {
+	p.limit = p.own
+	if seconds == nil {
+		return
+	}
+	grace := int64(p.grace)
+	if l := requests.LimitOf(min(max(0, *seconds), math.MaxInt64-grace) + grace); l != 0 && (p.own == 0 || l < p.own) {
+		p.limit = l
+	}
+}
+
+// bounded notes how long a pod may run.
+func (p *Pod) bounded(spec *corev1.PodSpec) {
+	p.grace = uint32(min(max(0, ptr.Deref(spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)), math.MaxUint32))
+	p.Within(spec.ActiveDeadlineSeconds)
+	p.own = p.limit
+	p.Endless = p.limit == 0 && spec.RestartPolicy == corev1.RestartPolicyAlways
+}
+
 // Alike reports whether two pods have the same requests, ports, constraints, labels and deadlines.
 func (p *Pod) Alike(other *Pod) bool {
 	return p.shape.base == other.shape.base && p.labels == other.labels && p.limit == other.limit &&

@@ -6,12 +6,9 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/daemon/prospect"
-	"github.com/jobd/jobd/daemon/requests"
 )
 
 // reservation is the room that is kept for the first of those that have waited longer than StarvationAfter. Those behind it start
@@ -254,26 +251,6 @@ func (n *Node) leaves(taken, needs *tally) bool {
 		}
 	}
 	return true
-}
-
-// Within sets that a pod is told to end after that many seconds at the latest, nil for never: by the deadline of its Job, beside its own.
-func (p *Pod) Within(seconds *int64) {
-	p.limit = p.own
-	if seconds == nil {
-		return
-	}
-	grace := int64(p.grace)
-	if l := requests.LimitOf(min(max(0, *seconds), never-grace) + grace); l != 0 && (p.own == 0 || l < p.own) {
-		p.limit = l
-	}
-}
-
-// bounded notes how long a pod may run.
-func (p *Pod) bounded(spec *corev1.PodSpec) {
-	p.grace = uint32(min(max(0, ptr.Deref(spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)), math.MaxUint32))
-	p.Within(spec.ActiveDeadlineSeconds)
-	p.own = p.limit
-	p.Endless = p.limit == 0 && spec.RestartPolicy == corev1.RestartPolicyAlways
 }
 
 // keeping returns the room that is kept for or from a pod; nil for none.

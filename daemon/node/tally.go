@@ -136,6 +136,17 @@ func (n *Node) taken(w *waiter) *tally {
 	return &sum
 }
 
+// without calls ask as if nothing were reserved for those pods.
+func (n *Node) without(pods []*waiter, ask func()) {
+	for _, w := range pods {
+		if w.nominated {
+			n.reserved.add(w.Pod, -1)
+			defer n.reserved.add(w.Pod, 1)
+		}
+	}
+	ask()
+}
+
 // withheld returns what is reserved for pods of at least the priority of one that waits, what those of them wait for that are to become
 // larger, and what is kept for one that has waited for too long.
 func (n *Node) withheld(w *waiter) tally {
@@ -149,6 +160,21 @@ func (n *Node) withheld(w *waiter) tally {
 		sum.merge(&r.needs)
 	}
 	return sum
+}
+
+// unfit returns why the node takes no pod of that shape even if it is empty.
+func (n *Node) unfit(s *shape) string {
+	if s.continues {
+		return "" // it is on the node
+	}
+	if !s.judged {
+		s.unfit, s.judged = n.facts.Unfit(&s.terms), true
+		s.selected, s.untolerated = n.facts.Selected(&s.terms), n.facts.Repels(&s.terms)
+	}
+	if s.crowded && s.unfit == "" {
+		return "1 " + crowd
+	}
+	return s.unfit
 }
 
 // fits reports whether one such pod fits beside what is taken.

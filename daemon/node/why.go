@@ -105,18 +105,3 @@ func (n *Node) MakesWay(uid types.UID) string {
 	why, _, _ := strings.Cut(n.Why(uid), " preemption: ")
 	return why
 }
-
-// unfit returns why the node takes no pod of that shape even if it is empty.
-func (n *Node) unfit(s *shape) string {
-	if s.continues {
-		return "" // it is on the node
-	}
-	if !s.judged {
-		s.unfit, s.judged = n.facts.Unfit(&s.terms), true
-		s.selected, s.untolerated = n.facts.Selected(&s.terms), n.facts.Repels(&s.terms)
-	}
-	if s.crowded && s.unfit == "" {
-		return "1 " + crowd
-	}
-	return s.unfit
-}
