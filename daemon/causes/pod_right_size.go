@@ -44,11 +44,11 @@ func podRightSize(v *podView) []why.Cause {
 	of := history.RunsOf(v.job)
 	switch {
 	case of.CronJob != "":
-		c.Help = []string{fmt.Sprintf("jobctl history cronjobs/%s%s --waste", of.CronJob, inNamespace(v.job.Namespace))}
+		c.Help = []string{fmt.Sprintf("jobctl history cronjobs/%s%s --waste", of.CronJob, why.InNamespace(v.job.Namespace))}
 	case of.GenerateName != "":
-		c.Help = []string{"jobctl history" + inNamespace(v.job.Namespace) + " --waste"}
+		c.Help = []string{"jobctl history" + why.InNamespace(v.job.Namespace) + " --waste"}
 	default:
-		c.Help = []string{fmt.Sprintf("jobctl history jobs/%s%s --waste", of.Name, inNamespace(v.job.Namespace))}
+		c.Help = []string{fmt.Sprintf("jobctl history jobs/%s%s --waste", of.Name, why.InNamespace(v.job.Namespace))}
 	}
 	return []why.Cause{c}
 }

@@ -123,7 +123,7 @@ func (v *podView) gang(g *prospect.GangWait) []why.Cause {
 	case !g.Known:
 		c.Brief, c.Details["exists"] = "PodGroup "+name+" does not exist", "false"
 		c.Message = "It waits for its PodGroup, which does not exist."
-		c.Help = []string{"jobctl get workloads,podgroups" + inNamespace(v.pod.Namespace)}
+		c.Help = []string{"jobctl get workloads,podgroups" + why.InNamespace(v.pod.Namespace)}
 	case g.Bound >= g.Need:
 		return nil // the gang runs, and this is one more pod of it
 	case g.Waiting+g.Bound < g.Need:
@@ -219,7 +219,7 @@ func (v *podView) room(r *prospect.Room) why.Cause {
 		c.Message += " Some of what it lacks is free at the latest when the first of those that hold it reaches its deadline."
 	}
 	if v.job != nil && r.Place > 1 && v.Source == why.FromRecords {
-		c.Help = append(c.Help, fmt.Sprintf("jobctl prioritize jobs/%s%s", v.job.Name, inNamespace(v.job.Namespace)))
+		c.Help = append(c.Help, fmt.Sprintf("jobctl prioritize jobs/%s%s", v.job.Name, why.InNamespace(v.job.Namespace)))
 	}
 	return c
 }

@@ -48,5 +48,11 @@
 // not be changed once it was passed to a Node. A Node must not be used by several goroutines at a time. Why and Room, which
 // explain to people what a pod waits for, change no decision.
 //
+// # What stands elsewhere
+//
+// What needs no node is in packages below: what pods ask that can be counted (requests), of the machine (fit) and of each other (relation,
+// which keeps the rules), who has used least (fairness), whether devices are found one by one (cards), and who ends for a critical pod
+// (critical). What Room and Outlook return is in prospect, so that those who explain or look ahead need not know a node.
+//
 // What is decided for what is shown by the cases in testdata/cases.
 package node

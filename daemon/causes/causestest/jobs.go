@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/dependents"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/prospect"
 )
@@ -91,7 +92,7 @@ func jobs() map[string]Case {
 		// Nobody waits for the start of these.
 		"deleted": {Job: newJob(leaving), Start: Waits},
 		"foreground": {
-			Job: foreground, World: causes.World{Dependents: dependents()}, Reason: "waits for jobs/a and 4 more to go", Help: "why jobs/a", Start: Waits,
+			Job: foreground, World: causes.World{Dependents: leftBehind()}, Reason: "waits for jobs/a and 4 more to go", Help: "why jobs/a", Start: Waits,
 		},
 		"failures count": {
 			Job: newJob(func(j *batchv1.Job) {
@@ -154,9 +155,9 @@ func ends(kind batchv1.JobConditionType, reason string) func(*batchv1.Job) {
 }
 
 // dependents are one of each kind: one that is about to go, one that finalizers hold, one of a stranger, and some that nobody may see.
-func dependents() (d causes.Dependents) {
+func leftBehind() (d dependents.Dependents) {
 	some := func(name, stranger string, change func(*batchv1.Job)) {
-		d.Add(causes.Dependent{Kind: "Job", Stranger: stranger, Object: newJob(func(j *batchv1.Job) { j.Name = name; change(j) })})
+		d.Add(dependents.Dependent{Kind: "Job", Stranger: stranger, Object: newJob(func(j *batchv1.Job) { j.Name = name; change(j) })})
 	}
 	some("a", "", func(*batchv1.Job) {})
 	some("b", "", func(j *batchv1.Job) {
