@@ -26,28 +26,31 @@ func TestWhyADeletionWaitsForDependents(t *testing.T) {
 	}
 	stranger := job("shared", func(*batchv1.Job) {})
 	stranger.Stranger = "Workflow w (argoproj.io/v1alpha1)"
-	claim := dependents.Dependent{Kind: "PersistentVolumeClaim", Object: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "data"}}}
+	claim := dependents.Dependent{
+		Kind: "PersistentVolumeClaim", Object: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "data"}},
+	}
+	type some []dependents.Dependent
 	for name, c := range map[string]struct {
-		some   []dependents.Dependent
+		some   some
 		others int
 		reason string
 		words  []string
 		absent string
 	}{
-		"for one": {[]dependents.Dependent{job("a", going())}, 0, "waits for jobs/a to go", []string{"jobs/a: is being deleted.", "$ jobctl why jobs/a -n n"}, ""},
-		"whose finalizers hold it": {[]dependents.Dependent{job("a", going("example.com/hold"))}, 0, "waits for jobs/a to go",
+		"for one": {some{job("a", going())}, 0, "waits for jobs/a to go", []string{"jobs/a: is being deleted.", "$ jobctl why jobs/a -n n"}, ""},
+		"whose finalizers hold it": {some{job("a", going("example.com/hold"))}, 0, "waits for jobs/a to go",
 			[]string{"jobs/a: was deleted, and its finalizers hold it: example.com/hold."}, "jobs/a: is being deleted"},
-		"whose finalizers go by themselves": {[]dependents.Dependent{job("a", going(metav1.FinalizerDeleteDependents))}, 0, "waits for jobs/a to go",
+		"whose finalizers go by themselves": {some{job("a", going(metav1.FinalizerDeleteDependents))}, 0, "waits for jobs/a to go",
 			[]string{"jobs/a: is being deleted."}, "hold it"},
-		"that is not deleted yet": {[]dependents.Dependent{job("a", func(*batchv1.Job) {})}, 0, "waits for jobs/a to go", []string{"jobs/a: is about to be deleted."}, ""},
-		"that a stranger owns too": {[]dependents.Dependent{stranger}, 0, "waits for jobs/shared to go",
+		"that is not deleted yet": {some{job("a", func(*batchv1.Job) {})}, 0, "waits for jobs/a to go", []string{"jobs/a: is about to be deleted."}, ""},
+		"that a stranger owns too": {some{stranger}, 0, "waits for jobs/shared to go",
 			[]string{"is not deleted, since Workflow w (argoproj.io/v1alpha1) owns it too"}, ""},
-		"of another kind": {[]dependents.Dependent{claim}, 0, "waits for PersistentVolumeClaim data to go", []string{"PersistentVolumeClaim data: is about"}, "$"},
+		"of another kind": {some{claim}, 0, "waits for PersistentVolumeClaim data to go", []string{"PersistentVolumeClaim data: is about"}, "$"},
 		"for several": {
-			[]dependents.Dependent{job("a", going()), job("b", going())}, 0, "waits for jobs/a and 1 more to go",
+			some{job("a", going()), job("b", going())}, 0, "waits for jobs/a and 1 more to go",
 			[]string{"jobs/a: is", "jobs/b: is"}, "There are",
 		},
-		"some may not be seen": {[]dependents.Dependent{job("a", going())}, 2, "waits for jobs/a and 2 more to go", []string{"jobs/a: is", "There are 2 more."}, ""},
+		"some may not be seen": {some{job("a", going())}, 2, "waits for jobs/a and 2 more to go", []string{"jobs/a: is", "There are 2 more."}, ""},
 		"none may be seen":     {nil, 3, "waits for what belongs to it to go", []string{"once the 3 that belong to it have gone"}, ""},
 		"for none any more":    {nil, 0, "", []string{"deleted"}, "in the foreground"},
 	} {

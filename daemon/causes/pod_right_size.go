@@ -33,8 +33,10 @@ func podRightSize(v *podView) []why.Cause {
 		if runs.Count < fewRuns || used <= 0 || used > s.Request/muchMore {
 			continue
 		}
-		said = append(said, fmt.Sprintf("asks for %s, and %d runs used at most %s", requests.Words(s.Resource, s.Request), runs.Count, requests.Human(s.Resource, used)))
-		c.Details["request."+string(s.Resource)], c.Details["used."+string(s.Resource)] = requests.Format(s.Resource, s.Request), requests.Format(s.Resource, used)
+		said = append(said, fmt.Sprintf("asks for %s, and %d runs used at most %s",
+			requests.Words(s.Resource, s.Request), runs.Count, requests.Human(s.Resource, used)))
+		c.Details["request."+string(s.Resource)] = requests.Format(s.Resource, s.Request)
+		c.Details["used."+string(s.Resource)] = requests.Format(s.Resource, used)
 	}
 	if len(said) == 0 {
 		return nil

@@ -30,10 +30,11 @@
 //
 // # What is ordered
 //
-// Pods are looked at in the order of their priority, then those that somebody has put ahead (Reorder), then, after ShareFairly, those of
-// the account that has used least, then the oldest. A pod that does not fit holds up nobody behind it, until it has waited for StarvationAfter: then nothing that it needs is given to
-// those behind it any more (reservation). A gang counts as one: as many of its pods as have to start together are
-// bound in one step, or none is. Room that is reserved for a nominated pod goes to nobody of the same or a lower priority.
+// Pods are looked at in the order of their priority, then those that somebody has put ahead (Reorder), then, after
+// ShareFairly, those of the account that has used least, then the oldest. A pod that does not fit holds up nobody behind it,
+// until it has waited for StarvationAfter: then nothing that it needs is given to those behind it any more (reservation). A
+// gang counts as one: as many of its pods as have to start together are bound in one step, or none is. Room that is reserved
+// for a nominated pod goes to nobody of the same or a lower priority.
 //
 // # What is durable
 //

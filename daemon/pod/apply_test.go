@@ -81,7 +81,8 @@ func TestPodLife(t *testing.T) {
 			other := l.exited("c", 1, 1)
 			other.UID = "other"
 			l.want(l.turn(l.exited("c", 0, 9), l.started("c", 0), l.failed("c", 0, duty.ErrImagePull, ""), l.failed("c", 1, duty.ErrImagePull, ""),
-				l.started("c", 1), duty.Observation{What: duty.Lost, Container: "c"}, other, duty.Observation{What: duty.Exited, Container: "nobody"}, duty.Observation{What: duty.TornDown}))
+				l.started("c", 1), duty.Observation{What: duty.Lost, Container: "c"}, other,
+				duty.Observation{What: duty.Exited, Container: "nobody"}, duty.Observation{What: duty.TornDown}))
 			if !equal(before, l.pod) {
 				t.Errorf("before %+v\nafter %+v", before.Status, l.pod.Status)
 			}

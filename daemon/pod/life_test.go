@@ -164,8 +164,10 @@ func (l *life) delete(grace time.Duration) {
 }
 
 func (l *life) started(name string, attempt int) duty.Observation {
-	return duty.Observation{What: duty.Started, Container: name, Attempt: attempt, Image: runtime.Image{Name: "docker.io/library/busybox:latest", ID: "sha256:1"},
-		Status: runtime.Status{State: runtime.Running, StartedAt: l.now}}
+	return duty.Observation{
+		What: duty.Started, Container: name, Attempt: attempt, Image: runtime.Image{Name: "docker.io/library/busybox:latest", ID: "sha256:1"},
+		Status: runtime.Status{State: runtime.Running, StartedAt: l.now},
+	}
 }
 
 func (l *life) exited(name string, attempt, code int) duty.Observation {

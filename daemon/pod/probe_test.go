@@ -45,7 +45,10 @@ func TestChecks(t *testing.T) {
 			"a failure short of the threshold changes nothing", probed,
 			[]duty.Observation{answered(duty.Startup, 0, true, true), answered(duty.Liveness, 0, false, false)}, true, false, nil,
 		},
-		{"it does not live", probed, []duty.Observation{answered(duty.Startup, 0, true, true), answered(duty.Liveness, 0, false, true)}, true, false, []string{"SIGTERM a/0"}},
+		{
+			"it does not live", probed, []duty.Observation{answered(duty.Startup, 0, true, true), answered(duty.Liveness, 0, false, true)},
+			true, false, []string{"SIGTERM a/0"},
+		},
 		{"it does not start", probed, []duty.Observation{answered(duty.Startup, 0, false, true)}, false, false, []string{"SIGTERM a/0"}},
 		{
 			"what is said of another attempt changes nothing", probed,

@@ -292,7 +292,8 @@ func TestAnythingMayHappen(t *testing.T) {
 			},
 			"host": func(t *rapid.T) {
 				o := duty.Observation{UID: w.pod.UID, What: duty.HostStops, At: w.now, Took: time.Duration(rapid.IntRange(1, 10).Draw(t, "s")) * time.Second}
-				if o.What = rapid.SampledFrom([]duty.What{duty.HostStops, duty.HostStays, duty.HostStays}).Draw(t, "what"); rapid.IntRange(0, 3).Draw(t, "really") == 0 {
+				o.What = rapid.SampledFrom([]duty.What{duty.HostStops, duty.HostStays, duty.HostStays}).Draw(t, "what")
+				if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
 					w.seen = append(w.seen, o)
 				}
 			},

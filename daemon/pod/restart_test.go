@@ -161,7 +161,9 @@ func TestADeletedPodDoesNotStartAnew(t *testing.T) {
 	l.want(l.turn(l.exited("b", 0, 137)), "Launch a/1", "Launch b/1")
 	l.delete(0)
 	l.want(l.turn(), "SIGKILL a/1", "SIGKILL b/1")
-	l.want(l.turn(duty.Observation{What: duty.Dropped, Container: "a", Attempt: 1}, duty.Observation{What: duty.Dropped, Container: "b", Attempt: 1}), "TearDown")
+	l.want(l.turn(
+		duty.Observation{What: duty.Dropped, Container: "a", Attempt: 1}, duty.Observation{What: duty.Dropped, Container: "b", Attempt: 1},
+	), "TearDown")
 	l.state("a", "Error:42/0")
 	l.state("b", "Error:137/0")
 	l.phase(corev1.PodFailed)

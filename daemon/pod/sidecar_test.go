@@ -45,7 +45,8 @@ func TestSidecars(t *testing.T) {
 		},
 		"are waited for by a pod that runs, also when its start is seen with its end": {
 			{nil, []string{"Launch s/0"}, corev1.PodPending},
-			{[]duty.Observation{seen(duty.Started, "s", 0, 0), seen(duty.Exited, "i", 0, 0), seen(duty.Started, "u", 0, 0), seen(duty.Started, "a", 0, 0), seen(duty.Exited, "a", 0, 0)},
+			{[]duty.Observation{seen(duty.Started, "s", 0, 0), seen(duty.Exited, "i", 0, 0), seen(duty.Started, "u", 0, 0),
+				seen(duty.Started, "a", 0, 0), seen(duty.Exited, "a", 0, 0)},
 				[]string{"SIGTERM u/0"}, corev1.PodRunning},
 			{[]duty.Observation{seen(duty.Exited, "u", 0, 143)}, []string{"SIGTERM s/0"}, corev1.PodRunning},
 			{[]duty.Observation{seen(duty.Exited, "s", 0, 143)}, []string{"TearDown"}, corev1.PodSucceeded},
@@ -82,7 +83,8 @@ func TestSidecarsHaveThePodsGrace(t *testing.T) {
 		l.turn()
 		l.turn(duty.Observation{What: duty.Started, Container: name})
 	}
-	if got := l.turn(duty.Observation{What: duty.Exited, Container: "a", Status: runtime.Status{FinishedAt: l.now}}); !slices.Equal(got, []string{"SIGTERM u/0"}) {
+	ended := duty.Observation{What: duty.Exited, Container: "a", Status: runtime.Status{FinishedAt: l.now}}
+	if got := l.turn(ended); !slices.Equal(got, []string{"SIGTERM u/0"}) {
 		t.Fatalf("got %q", got)
 	}
 	l.now = l.now.Add(10 * time.Second)

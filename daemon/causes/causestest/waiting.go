@@ -124,7 +124,9 @@ func waiting() map[string]ofPod {
 		"nobody knows when": {newPod(), expects(&forecast.Forecast{}), "no room for 2 CPUs (0 free)", ""},
 		"not its turn": {newPod(), room(prospect.Room{
 			Short: []prospect.Shortage{{Resource: "cpu", Request: 4000, Free: 1000, Allocatable: 4000}},
-			Fair:  &prospect.FairPlace{Own: fairness.Account{Name: "namespace n", Used: 100, Share: 1}, First: fairness.Account{Name: "namespace m", Used: 10, Share: 2}},
+			Fair: &prospect.FairPlace{
+				Own: fairness.Account{Name: "namespace n", Used: 100, Share: 1}, First: fairness.Account{Name: "namespace m", Used: 10, Share: 2},
+			},
 		}), "no room for 4 CPUs (1 free)", ""},
 		"port": {newPod(), room(prospect.Room{Ports: []int32{80}}), "host port 80 is in use", ""},
 		"full": {newPod(), room(prospect.Room{Full: true, MaxPods: 110}), "110 pods are here already (--max-pods)", ""},
@@ -136,8 +138,10 @@ func waiting() map[string]ofPod {
 			with(func(p *corev1.Pod) { p.Spec.NodeName = "there" }), causes.World{Node: "here"},
 			"spec.nodeName is there, and this machine is here", "",
 		},
-		"no group":   {newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Need: 2}}), "PodGroup g does not exist", ""},
-		"small gang": {newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 1}}), "gang g: 1 of 3 pods are there", ""},
+		"no group": {newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Need: 2}}), "PodGroup g does not exist", ""},
+		"small gang": {
+			newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 1}}), "gang g: 1 of 3 pods are there", "",
+		},
 		"gang": {
 			newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 3, Fitting: 1}}),
 			"gang g: room for 1 of 3 pods", "",
