@@ -33,9 +33,9 @@ import (
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/meter"
 	"github.com/jobd/jobd/daemon/metrics"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/provision"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime"
@@ -275,7 +275,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			WorkloadWithJob: c.WorkloadWithJob, TTL: c.TTL(),
 		},
 		PodSecurity: from.security, HostRoot: c.HostRoot,
-		MaxPods: c.MaxPods, Allocatable: node.Amounts(m.allocatable), StarvationAfter: c.StarvationAfter.Duration, Fair: fairShare(c),
+		MaxPods: c.MaxPods, Allocatable: requests.Amounts(m.allocatable), StarvationAfter: c.StarvationAfter.Duration, Fair: fairShare(c),
 		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(), Receivers: c.NotifyReceivers,
 		Node: m.Node(host.Description{
 			Capacity: m.capacity, Allocatable: m.allocatable, MaxPods: c.MaxPods, Runtime: k.runtime.Describe(),

@@ -62,6 +62,14 @@ func (r Reference) String() string {
 	return plural + r.Name
 }
 
+// InNamespace returns the flag that names an object's namespace, if that is not the default one.
+func InNamespace(namespace string) string {
+	if namespace == "" || namespace == metav1.NamespaceDefault {
+		return ""
+	}
+	return " -n " + namespace
+}
+
 // Cause is one reason.
 type Cause struct {
 	// Type is a word that programs can compare: WaitsForRoom, BackOff, OOMKilled ...

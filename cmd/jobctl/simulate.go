@@ -30,7 +30,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/daemon/simulation"
 	"github.com/jobd/jobd/internal/quantity"
 )
@@ -136,7 +136,7 @@ func (s *simulate) run(ctx context.Context) error {
 	case s.halfLife < time.Minute:
 		return errors.New("--fair-share-half-life must not be shorter than a minute")
 	case s.order == "fair":
-		c.Fair = &node.Fair{HalfLife: s.halfLife}
+		c.HalfLife = s.halfLife
 	}
 	var err error
 	if c.Allocatable, err = amounts(s.allocatable); err != nil {
@@ -209,7 +209,7 @@ func (s *simulate) run(ctx context.Context) error {
 	return err
 }
 
-func amounts(list string) (node.Resources, error) {
+func amounts(list string) (requests.Resources, error) {
 	if list == "" {
 		return nil, nil
 	}
@@ -222,7 +222,7 @@ func amounts(list string) (node.Resources, error) {
 		}
 		all[corev1.ResourceName(name)] = q
 	}
-	return node.Amounts(all), nil
+	return requests.Amounts(all), nil
 }
 
 // recorded reads a Job and its pods from the server.

@@ -17,6 +17,7 @@ import (
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/dependents"
 	"github.com/jobd/jobd/daemon/job"
 )
 
@@ -107,8 +108,8 @@ func (q *apiQuestion) job(j *batchv1.Job) (*why.Explanation, error) {
 
 // addDependent adds an object for which the deletion of its owner waits, if it does. Of a cluster, only pods and Jobs are looked at.
 func addDependent(w *causes.World, owner metav1.Object, kind string, obj metav1.Object) {
-	if causes.Awaits(owner) && storage.BlocksOwner(obj, owner) {
-		w.Dependents.Add(causes.Dependent{Object: obj, Kind: kind})
+	if dependents.Awaits(owner) && storage.BlocksOwner(obj, owner) {
+		w.Dependents.Add(dependents.Dependent{Object: obj, Kind: kind})
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/cronjobs"
+	"github.com/jobd/jobd/daemon/dependents"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/history"
@@ -383,7 +384,7 @@ func (q *question) eventsAbout(s *store.Snapshot, w *causes.World, of objects.Ob
 
 // dependents adds those for which the deletion of an object in the foreground waits.
 func (q *question) dependents(s *store.Snapshot, w *causes.World, of objects.Object) (err error) {
-	if !causes.Awaits(of) {
+	if !dependents.Awaits(of) {
 		return nil
 	}
 	seen := 0
@@ -401,7 +402,7 @@ func (q *question) dependents(s *store.Snapshot, w *causes.World, of objects.Obj
 			return err == nil
 		}
 		if q.may(objects.ResourceOf(key), obj.GetNamespace()) {
-			w.Dependents.Add(causes.Dependent{Object: obj, Kind: k.Name, Stranger: gc.Stranger(obj)})
+			w.Dependents.Add(dependents.Dependent{Object: obj, Kind: k.Name, Stranger: gc.Stranger(obj)})
 		} else {
 			w.Dependents.Others++
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/daemon/control"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/prospect"
 	"github.com/jobd/jobd/store"
 )
 
@@ -51,12 +51,12 @@ func TestWhatIsExpectedOfAJobThatWasPaused(t *testing.T) {
 			if c.deadline > 0 {
 				j.Spec.ActiveDeadlineSeconds = ptr.To(int64(c.deadline / time.Second))
 			}
-			runs := node.Outlined{UID: "p", Pods: 1, Started: start, PausedFor: 10 * time.Hour, Frozen: c.paused}
+			runs := prospect.Outlined{UID: "p", Pods: 1, Started: start, PausedFor: 10 * time.Hour, Frozen: c.paused}
 			if c.paused {
 				j.Annotations[batch.PausedAnnotation] = time.Now().Format(time.RFC3339)
 			}
 			f := &Forecasts{store: s, loop: onNode{control.Outlook{
-				Outlook: node.Outlook{MaxPods: 10, Running: []node.Outlined{runs}},
+				Outlook: prospect.Outlook{MaxPods: 10, Running: []prospect.Outlined{runs}},
 				Jobs:    map[types.UID]control.OfJob{"p": {UID: "u", Key: objects.Key(objects.Jobs, j)}},
 			}}}
 			said, err := f.forecast(t.Context(), j)

@@ -21,6 +21,8 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/prospect"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/store"
 )
 
@@ -154,7 +156,7 @@ func (a *ahead) fits(s *store.Snapshot, j *batchv1.Job, from *wire.Expected) (mo
 }
 
 // asks returns what a Job asks of the machine in order to start.
-func asks(j *batchv1.Job) node.Outlined {
+func asks(j *batchv1.Job) prospect.Outlined {
 	p := job.NewPodFor(j, job.NewPod{Index: -1}, "00000")
 	core.SetPodDefaults(p)
 	r := node.PodOf(p)
@@ -162,7 +164,7 @@ func asks(j *batchv1.Job) node.Outlined {
 	out := r.Outlined()
 	if job.IsGang(j, job.Settings{}) {
 		out.Pods = max(1, int(ptr.Deref(j.Spec.Parallelism, 1)))
-		all := node.Resources{}
+		all := requests.Resources{}
 		for name, amount := range out.Requests {
 			all[name] = amount * int64(out.Pods)
 		}

@@ -20,8 +20,8 @@ import (
 	wire "github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/daemon/answers"
 	"github.com/jobd/jobd/daemon/controltest"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/store"
 )
 
@@ -55,7 +55,7 @@ func inAWorld(t *testing.T, name string, earlier map[string]string, do func(*tes
 			w := controltest.New(t)
 			defer w.End()
 			w.Stop()
-			w.Allocatable = node.Resources{"cpu": 4000}
+			w.Allocatable = requests.Resources{"cpu": 4000}
 			w.Start()
 			for name, took := range earlier {
 				w.Create(held(name, took))

@@ -25,10 +25,11 @@ import (
 	"github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/dependents"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // World is what is known beside the object that is asked about. Where only a cluster's API can be asked, the maps are
@@ -51,7 +52,7 @@ type World struct {
 	// Claims are the claims that pods wait for.
 	Claims map[types.UID]ClaimWait
 	// Rooms are what waiting pods wait for. Of the pods of a Job there may be only the first in the queue.
-	Rooms map[types.UID]node.Room
+	Rooms map[types.UID]prospect.Room
 	// Holders are the pods on the node that hold what others wait for, and the one for which room is kept. Those that the client may not
 	// see are missing.
 	Holders map[types.UID]Holder
@@ -62,7 +63,7 @@ type World struct {
 	// Forecast is when the Job is expected to start and to end; nil if nobody was asked.
 	Forecast *forecast.Forecast
 	// Dependents are those for which the deletion of the object waits.
-	Dependents Dependents
+	Dependents dependents.Dependents
 	// Values are those of the Job's indexes (batch.IndexEnvAnnotation); nil if there are none.
 	Values *batch.IndexValues
 	// Needs are the Jobs for which the Job waits, and how they stand.
@@ -251,7 +252,7 @@ func SetAside(w World, kind string, obj metav1.Object, message string, final boo
 	c := why.Cause{Type: "SetAside", Message: why.Sentence(message), Brief: "set aside, since jobd has broken down on it"}
 	if !final {
 		c.Help = []string{fmt.Sprintf("jobctl annotate %ss/%s%s --overwrite try-again=\"$(date)\"",
-			strings.ToLower(kind), obj.GetName(), inNamespace(obj.GetNamespace()))}
+			strings.ToLower(kind), obj.GetName(), why.InNamespace(obj.GetNamespace()))}
 	}
 	return w.explain(kind, obj, "SetAside", "is set aside.", []why.Cause{c})
 }
@@ -279,14 +280,6 @@ func (w *World) lastEvent(uid types.UID, reasons ...string) *corev1.Event {
 		}
 	}
 	return last
-}
-
-// inNamespace returns the flag that names an object's namespace, if that is not the default one.
-func inNamespace(namespace string) string {
-	if namespace == "" || namespace == metav1.NamespaceDefault {
-		return ""
-	}
-	return " -n " + namespace
 }
 
 // manager returns who last set a field, by its path ("spec", "suspend"), and when: the name of the program, as

@@ -53,7 +53,7 @@ func cronJobTerminating(v *cronJobView) []why.Cause {
 	if v.cronJob.DeletionTimestamp == nil {
 		return nil
 	}
-	if waits := v.foreground(v.cronJob); waits != nil {
+	if waits := v.Dependents.Causes(v.cronJob); waits != nil {
 		return waits
 	}
 	return []why.Cause{{
@@ -73,7 +73,7 @@ func cronJobSuspended(v *cronJobView) []why.Cause {
 		c.Details["manager"] = name
 		c.Since = why.At(when)
 	}
-	c.Help = []string{fmt.Sprintf("jobctl resume cronjobs/%s%s", v.cronJob.Name, inNamespace(v.cronJob.Namespace))}
+	c.Help = []string{fmt.Sprintf("jobctl resume cronjobs/%s%s", v.cronJob.Name, why.InNamespace(v.cronJob.Namespace))}
 	return []why.Cause{c}
 }
 
@@ -129,7 +129,7 @@ func cronJobOverdue(v *cronJobView) []why.Cause {
 		Type: "Overdue", Since: why.At(late.Due), Message: fmt.Sprintf(
 			"It is overdue: no Job has succeeded within %s (%s)", duration.HumanDuration(notices.Every(v.cronJob.Annotations)), notices.EveryAnnotation,
 		),
-		Help: []string{fmt.Sprintf("jobctl history cronjobs/%s%s", v.cronJob.Name, inNamespace(v.cronJob.Namespace))},
+		Help: []string{fmt.Sprintf("jobctl history cronjobs/%s%s", v.cronJob.Name, why.InNamespace(v.cronJob.Namespace))},
 	}
 	if last := v.cronJob.Status.LastSuccessfulTime; last != nil {
 		c.Message += fmt.Sprintf("; the last success was at %s.", v.clock(last.Time))
@@ -159,7 +159,7 @@ func cronJobAhead(v *cronJobView) []why.Cause {
 			"clock was ahead, or the status was written by a client.",
 			v.clock(last.Time)),
 		Help: []string{fmt.Sprintf(`jobctl patch cronjobs/%s%s --subresource=status --type=merge -p '{"status":{"lastScheduleTime":"%s"}}'`,
-			v.cronJob.Name, inNamespace(v.cronJob.Namespace), v.Now.UTC().Format(time.RFC3339))},
+			v.cronJob.Name, why.InNamespace(v.cronJob.Namespace), v.Now.UTC().Format(time.RFC3339))},
 	}}
 }
 
@@ -190,7 +190,7 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 			c.Message = fmt.Sprintf("%s, since jobs/%s still runs, and by the policy of their concurrency group one of them would end (%s).",
 				missed, active[0].Name, core.ConcurrencyPolicyAnnotation)
 		}
-		c.Help = []string{fmt.Sprintf("jobctl why jobs/%s%s", active[0].Name, inNamespace(v.cronJob.Namespace))}
+		c.Help = []string{fmt.Sprintf("jobctl why jobs/%s%s", active[0].Name, why.InNamespace(v.cronJob.Namespace))}
 		switch {
 		case v.times.Expired:
 			c.Message += fmt.Sprintf(" That time is missed for good: %s is over.", v.latest())
@@ -205,7 +205,7 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 		c.Type = "TooManyWaitingJobs"
 		c.Message = fmt.Sprintf("%s, since %d of its Jobs wait for other Jobs, for their window, for a place in their concurrency group or to be "+
 			"continued: no more are started before one of these begins or is gone.", missed, v.held())
-		c.Help = []string{"jobctl get jobs" + inNamespace(v.cronJob.Namespace)}
+		c.Help = []string{"jobctl get jobs" + why.InNamespace(v.cronJob.Namespace)}
 	case v.times.Expired:
 		c.Type = "StartingDeadlineExceeded"
 		c.Message = fmt.Sprintf("%s, and it is missed for good: %s was over before a Job could be "+
@@ -261,7 +261,7 @@ func cronJobRuns(v *cronJobView) (all []why.Cause) {
 		all = append(all, why.Cause{
 			Type: "JobRuns", Message: fmt.Sprintf("has not ended yet (concurrencyPolicy %s).", v.cronJob.Spec.ConcurrencyPolicy),
 			Object: &why.Reference{Kind: "Job", Namespace: v.cronJob.Namespace, Name: ref.Name},
-			Help:   []string{fmt.Sprintf("jobctl why jobs/%s%s", ref.Name, inNamespace(v.cronJob.Namespace))},
+			Help:   []string{fmt.Sprintf("jobctl why jobs/%s%s", ref.Name, why.InNamespace(v.cronJob.Namespace))},
 		})
 	}
 	return all

@@ -1,7 +1,6 @@
 package causes
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -10,49 +9,53 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/dependents"
 )
 
 // TestWhyADeletionWaitsForDependents asks a CronJob, a Job and a pod that are deleted in the foreground.
 func TestWhyADeletionWaitsForDependents(t *testing.T) {
 	deleted := metav1.NewTime(now)
 	leaving := metav1.ObjectMeta{Namespace: "n", Name: "o", UID: "o", DeletionTimestamp: &deleted, Finalizers: []string{metav1.FinalizerDeleteDependents}}
-	job := func(name string, change func(*batchv1.Job)) Dependent {
+	job := func(name string, change func(*batchv1.Job)) dependents.Dependent {
 		j := newJob(func(j *batchv1.Job) { j.Name = name })
 		change(j)
-		return Dependent{Object: j, Kind: "Job"}
+		return dependents.Dependent{Object: j, Kind: "Job"}
 	}
 	going := func(finalizers ...string) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.DeletionTimestamp, j.Finalizers = &deleted, finalizers }
 	}
 	stranger := job("shared", func(*batchv1.Job) {})
 	stranger.Stranger = "Workflow w (argoproj.io/v1alpha1)"
-	claim := Dependent{Kind: "PersistentVolumeClaim", Object: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "data"}}}
+	claim := dependents.Dependent{
+		Kind: "PersistentVolumeClaim", Object: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "data"}},
+	}
+	type some []dependents.Dependent
 	for name, c := range map[string]struct {
-		some   []Dependent
+		some   some
 		others int
 		reason string
 		words  []string
 		absent string
 	}{
-		"for one": {[]Dependent{job("a", going())}, 0, "waits for jobs/a to go", []string{"jobs/a: is being deleted.", "$ jobctl why jobs/a -n n"}, ""},
-		"whose finalizers hold it": {[]Dependent{job("a", going("example.com/hold"))}, 0, "waits for jobs/a to go",
+		"for one": {some{job("a", going())}, 0, "waits for jobs/a to go", []string{"jobs/a: is being deleted.", "$ jobctl why jobs/a -n n"}, ""},
+		"whose finalizers hold it": {some{job("a", going("example.com/hold"))}, 0, "waits for jobs/a to go",
 			[]string{"jobs/a: was deleted, and its finalizers hold it: example.com/hold."}, "jobs/a: is being deleted"},
-		"whose finalizers go by themselves": {[]Dependent{job("a", going(metav1.FinalizerDeleteDependents))}, 0, "waits for jobs/a to go",
+		"whose finalizers go by themselves": {some{job("a", going(metav1.FinalizerDeleteDependents))}, 0, "waits for jobs/a to go",
 			[]string{"jobs/a: is being deleted."}, "hold it"},
-		"that is not deleted yet": {[]Dependent{job("a", func(*batchv1.Job) {})}, 0, "waits for jobs/a to go", []string{"jobs/a: is about to be deleted."}, ""},
-		"that a stranger owns too": {[]Dependent{stranger}, 0, "waits for jobs/shared to go",
+		"that is not deleted yet": {some{job("a", func(*batchv1.Job) {})}, 0, "waits for jobs/a to go", []string{"jobs/a: is about to be deleted."}, ""},
+		"that a stranger owns too": {some{stranger}, 0, "waits for jobs/shared to go",
 			[]string{"is not deleted, since Workflow w (argoproj.io/v1alpha1) owns it too"}, ""},
-		"of another kind": {[]Dependent{claim}, 0, "waits for PersistentVolumeClaim data to go", []string{"PersistentVolumeClaim data: is about"}, "$"},
+		"of another kind": {some{claim}, 0, "waits for PersistentVolumeClaim data to go", []string{"PersistentVolumeClaim data: is about"}, "$"},
 		"for several": {
-			[]Dependent{job("a", going()), job("b", going())}, 0, "waits for jobs/a and 1 more to go",
+			some{job("a", going()), job("b", going())}, 0, "waits for jobs/a and 1 more to go",
 			[]string{"jobs/a: is", "jobs/b: is"}, "There are",
 		},
-		"some may not be seen": {[]Dependent{job("a", going())}, 2, "waits for jobs/a and 2 more to go", []string{"jobs/a: is", "There are 2 more."}, ""},
+		"some may not be seen": {some{job("a", going())}, 2, "waits for jobs/a and 2 more to go", []string{"jobs/a: is", "There are 2 more."}, ""},
 		"none may be seen":     {nil, 3, "waits for what belongs to it to go", []string{"once the 3 that belong to it have gone"}, ""},
 		"for none any more":    {nil, 0, "", []string{"deleted"}, "in the foreground"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := World{Now: now, Dependents: Dependents{Others: c.others}}
+			w := World{Now: now, Dependents: dependents.Dependents{Others: c.others}}
 			for _, d := range c.some {
 				w.Dependents.Add(d)
 			}
@@ -77,15 +80,5 @@ func TestWhyADeletionWaitsForDependents(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestManyDependentsAreCounted(t *testing.T) {
-	var d Dependents
-	for i := range 1000 {
-		d.Add(Dependent{Object: newJob(func(j *batchv1.Job) { j.Name = strconv.Itoa(i) }), Kind: "Job"})
-	}
-	if len(d.Some) != namedDependents || len(d.Some)+d.Others != 1000 {
-		t.Errorf("%d and %d", len(d.Some), d.Others)
 	}
 }

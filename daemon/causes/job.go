@@ -203,7 +203,7 @@ func jobTerminating(v *jobView) []why.Cause {
 	if v.job.DeletionTimestamp == nil {
 		return nil
 	}
-	if waits := v.foreground(v.job); waits != nil {
+	if waits := v.Dependents.Causes(v.job); waits != nil {
 		return waits
 	}
 	c := why.Cause{
@@ -240,7 +240,7 @@ func jobSuspended(v *jobView) []why.Cause {
 			c.Message += fmt.Sprintf(" The ConfigMap %s with the values of its indexes (%s) does not exist: what has created the Job ended before it had created that.",
 				env.ConfigMap, batch.IndexEnvAnnotation)
 			c.Brief += "; ConfigMap " + env.ConfigMap + " does not exist"
-			c.Help = []string{fmt.Sprintf("jobctl delete jobs/%s%s", v.job.Name, inNamespace(v.job.Namespace))}
+			c.Help = []string{fmt.Sprintf("jobctl delete jobs/%s%s", v.job.Name, why.InNamespace(v.job.Namespace))}
 		}
 	}
 	if batch.Paused(v.job.Annotations) && v.Source == why.FromRecords {
@@ -265,7 +265,7 @@ func jobRefused(v *jobView) []why.Cause {
 	c.Message = "Its pods cannot be created: " + why.Sentence(refusal)
 	c.Brief = why.Clause(refusalOf(refusal))
 	if found := lacksAccount.FindStringSubmatch(refusal); found != nil {
-		c.Help = []string{fmt.Sprintf("jobctl create serviceaccount %s%s", found[1], inNamespace(v.job.Namespace))}
+		c.Help = []string{fmt.Sprintf("jobctl create serviceaccount %s%s", found[1], why.InNamespace(v.job.Namespace))}
 	}
 	if refused {
 		c.Details["failures"] = fmt.Sprint(v.Standing.Refused)
@@ -293,7 +293,7 @@ func jobBackoff(v *jobView) []why.Cause {
 	if v.Source == why.FromRecords && v.whoseBackoff() == "" {
 		c.Help = []string{
 			fmt.Sprintf(
-				"jobctl annotate jobs/%s%s %s=1s %s=30s", v.job.Name, inNamespace(v.job.Namespace), batch.BackoffBaseAnnotation,
+				"jobctl annotate jobs/%s%s %s=1s %s=30s", v.job.Name, why.InNamespace(v.job.Namespace), batch.BackoffBaseAnnotation,
 				batch.BackoffCapAnnotation,
 			),
 		}
@@ -359,7 +359,7 @@ func jobIdle(v *jobView) []why.Cause {
 	case ptr.Deref(v.job.Spec.Parallelism, 1) == 0:
 		return []why.Cause{{
 			Type: "NoParallelism", Brief: "its parallelism is 0", Message: "Its spec.parallelism is 0, so it has no pods.",
-			Help: []string{fmt.Sprintf("jobctl patch jobs/%s%s -p '{\"spec\":{\"parallelism\":1}}'", v.job.Name, inNamespace(v.job.Namespace))},
+			Help: []string{fmt.Sprintf("jobctl patch jobs/%s%s -p '{\"spec\":{\"parallelism\":1}}'", v.job.Name, why.InNamespace(v.job.Namespace))},
 		}}
 	case n > 0:
 		return []why.Cause{{

@@ -30,7 +30,7 @@ func jobAfter(v *jobView) (all []why.Cause) {
 
 // need says why a need is not met; nil if it is.
 func (v *jobView) need(n hold.Need) *why.Cause {
-	in := inNamespace(v.job.Namespace)
+	in := why.InNamespace(v.job.Namespace)
 	c := why.Cause{
 		Object:  &why.Reference{Kind: "Job", Namespace: v.job.Namespace, Name: n.Name},
 		Details: map[string]string{"when": n.When},
@@ -65,5 +65,5 @@ func (v *jobView) need(n hold.Need) *why.Cause {
 
 // resume is the command that starts a Job in spite of what it waits for.
 func (v *jobView) resume() string {
-	return "jobctl resume jobs/" + v.job.Name + inNamespace(v.job.Namespace)
+	return "jobctl resume jobs/" + v.job.Name + why.InNamespace(v.job.Namespace)
 }

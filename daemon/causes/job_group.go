@@ -17,7 +17,7 @@ func jobGroup(v *jobView) []why.Cause {
 		Type: "AwaitsGroup", Brief: fmt.Sprintf("no place in the concurrency group %s (%d of %d taken)", g.Group, len(g.Holders), g.Limit),
 		Message: fmt.Sprintf("It has no place in the concurrency group %s, of which %s at a time.", g.Group, run(g.Limit)),
 		Details: map[string]string{"group": g.Group, "limit": fmt.Sprint(g.Limit), "holders": fmt.Sprint(len(g.Holders)), "ahead": fmt.Sprint(g.Ahead)},
-		Help:    []string{"jobctl get groups" + inNamespace(v.job.Namespace)},
+		Help:    []string{"jobctl get groups" + why.InNamespace(v.job.Namespace)},
 	}
 	if len(g.Holders) > 0 {
 		named := g.Holders[:min(len(g.Holders), shown)]

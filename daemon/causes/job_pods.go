@@ -146,7 +146,7 @@ func jobFailures(v *jobView) []why.Cause {
 	})
 	for i := range told {
 		if p := told[i].Object; p != nil {
-			told[i].Help = append(told[i].Help, fmt.Sprintf("jobctl logs pods/%s%s --all-containers", p.Name, inNamespace(p.Namespace)))
+			told[i].Help = append(told[i].Help, fmt.Sprintf("jobctl logs pods/%s%s --all-containers", p.Name, why.InNamespace(p.Namespace)))
 			for n := range told[i].Causes {
 				told[i].Causes[n].Help = nil
 			}
@@ -165,7 +165,7 @@ func jobFailures(v *jobView) []why.Cause {
 				c.Message = "1 pod failed, and its object is gone. What it has printed is kept."
 			}
 		}
-		c.Help = []string{fmt.Sprintf("jobctl logs jobs/%s%s --prefix --all-restarts", v.job.Name, inNamespace(v.job.Namespace))}
+		c.Help = []string{fmt.Sprintf("jobctl logs jobs/%s%s --prefix --all-restarts", v.job.Name, why.InNamespace(v.job.Namespace))}
 		told = append(told, c)
 	}
 	return told

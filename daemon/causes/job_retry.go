@@ -19,7 +19,7 @@ func (v *jobView) retried() bool {
 
 // retry is the command that begins another attempt with some flags.
 func (v *jobView) retry(flags []string) string {
-	return strings.Join(append([]string{"jobctl retry jobs/" + v.job.Name + inNamespace(v.job.Namespace)}, flags...), " ")
+	return strings.Join(append([]string{"jobctl retry jobs/" + v.job.Name + why.InNamespace(v.job.Namespace)}, flags...), " ")
 }
 
 // neededByMost returns the flags without which at least half of the failures would only be repeated. Other failures are no

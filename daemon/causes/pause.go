@@ -12,7 +12,7 @@ import (
 
 // goOn is the command that continues the Job.
 func (v *jobView) goOn() string {
-	return "jobctl continue jobs/" + v.job.Name + inNamespace(v.job.Namespace)
+	return "jobctl continue jobs/" + v.job.Name + why.InNamespace(v.job.Namespace)
 }
 
 // jobPaused is batch.PausedAnnotation.
@@ -71,7 +71,7 @@ func podPaused(v *podView) []why.Cause {
 	}
 	c := why.Cause{Type: "Paused", Brief: "paused", Message: "Its Job is paused, so nothing is started for it."}
 	if batch.Paused(v.job.Annotations) { // not by its window, of which the Job tells
-		c.Help = []string{"jobctl continue jobs/" + v.job.Name + inNamespace(v.job.Namespace)}
+		c.Help = []string{"jobctl continue jobs/" + v.job.Name + why.InNamespace(v.job.Namespace)}
 	}
 	if since, is := core.PausedSince(v.pod); is {
 		c.Since = why.At(since)

@@ -129,8 +129,8 @@ func podTerminating(v *podView) []why.Cause {
 	case !v.ended():
 		c.Message = "It was deleted, and its containers have until the end of their grace period before they are killed."
 		c.Until = why.At(p.DeletionTimestamp.Time)
-	case v.foreground(p) != nil:
-		return v.foreground(p)
+	case v.Dependents.Causes(p) != nil:
+		return v.Dependents.Causes(p)
 	case len(p.Finalizers) > 0:
 		c.Type = "FinalizersHold"
 		c.Message = "It was deleted and has ended; its finalizers hold the object: " + strings.Join(p.Finalizers, ", ") + "."
@@ -150,7 +150,7 @@ func podGated(v *podView) []why.Cause {
 	return []why.Cause{{
 		Type: "SchedulingGated", Brief: "scheduling gates: " + strings.Join(names, ", "),
 		Message: "It may not start before somebody removes its scheduling gates: " + strings.Join(names, ", ") + ".",
-		Help:    []string{fmt.Sprintf("jobctl get pods/%s%s -o jsonpath='{.spec.schedulingGates}'", v.pod.Name, inNamespace(v.pod.Namespace))},
+		Help:    []string{fmt.Sprintf("jobctl get pods/%s%s -o jsonpath='{.spec.schedulingGates}'", v.pod.Name, why.InNamespace(v.pod.Namespace))},
 	}}
 }
 
@@ -339,7 +339,7 @@ func (v *podView) log(container string, previous bool) []string {
 }
 
 func (v *podView) showLog(container string) []string {
-	return []string{fmt.Sprintf("jobctl logs pods/%s%s -c %s", v.pod.Name, inNamespace(v.pod.Namespace), container)}
+	return []string{fmt.Sprintf("jobctl logs pods/%s%s -c %s", v.pod.Name, why.InNamespace(v.pod.Namespace), container)}
 }
 
 // podProbes is what keeps a running pod from being ready.
@@ -443,18 +443,11 @@ func effect(a batchv1.PodFailurePolicyAction) string {
 }
 
 // finished returns when the last container of a pod ended.
-func finished(p *corev1.Pod) (last time.Time) {
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			if end := list[i].State.Terminated; end != nil && end.FinishedAt.After(last) {
-				last = end.FinishedAt.Time
-			}
-		}
+func finished(p *corev1.Pod) time.Time {
+	if end := pod.FilesEnd(p); !end.IsZero() {
+		return end
 	}
-	if last.IsZero() {
-		return p.CreationTimestamp.Time
-	}
-	return last
+	return p.CreationTimestamp.Time
 }
 
 // since returns when a pod was bound to its node; nil if it was not.

@@ -34,7 +34,7 @@ func podClaim(v *podView) []why.Cause {
 	case w.Why != "":
 		c.Brief = fmt.Sprintf("claim %s: %s", w.Claim, why.Clause(w.Why))
 		c.Message = "keeps it waiting: " + why.Sentence(w.Why)
-		c.Help = []string{"jobctl describe pvc/" + w.Claim + inNamespace(v.pod.Namespace)}
+		c.Help = []string{"jobctl describe pvc/" + w.Claim + why.InNamespace(v.pod.Namespace)}
 	default:
 		if v.Claim != nil && v.pod.Spec.NodeName == "" {
 			if obj, said := v.Claim(v.pod.Namespace, w.Claim); obj != nil && obj.Status.Phase != corev1.ClaimBound && notMade(said) {
@@ -43,7 +43,7 @@ func podClaim(v *podView) []why.Cause {
 		}
 		c.Brief = fmt.Sprintf("claim %s: its volume is being made", w.Claim)
 		c.Message = "is getting its volume."
-		c.Help = []string{"jobctl describe pvc/" + w.Claim + inNamespace(v.pod.Namespace)}
+		c.Help = []string{"jobctl describe pvc/" + w.Claim + why.InNamespace(v.pod.Namespace)}
 	}
 	return []why.Cause{c}
 }

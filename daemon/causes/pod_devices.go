@@ -6,12 +6,12 @@ import (
 
 	"github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/why"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // inUse says, of devices that are short, which of them other programs use: in a few words, and for whoever may know it with the processes.
 // Empty: none is used by others.
-func (v *podView) inUse(c *why.Cause, s node.Shortage) (brief, text string) {
+func (v *podView) inUse(c *why.Cause, s prospect.Shortage) (brief, text string) {
 	if s.Used <= 0 || v.InUse == nil {
 		return "", ""
 	}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/prospect"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // fewRuns is how many runs say what a Job needs, and muchMore how often what they used is to fit into what is asked for, for that to
@@ -32,8 +33,10 @@ func podRightSize(v *podView) []why.Cause {
 		if runs.Count < fewRuns || used <= 0 || used > s.Request/muchMore {
 			continue
 		}
-		said = append(said, fmt.Sprintf("asks for %s, and %d runs used at most %s", request(s.Resource, s.Request), runs.Count, human(s.Resource, used)))
-		c.Details["request."+string(s.Resource)], c.Details["used."+string(s.Resource)] = amount(s.Resource, s.Request), amount(s.Resource, used)
+		said = append(said, fmt.Sprintf("asks for %s, and %d runs used at most %s",
+			requests.Words(s.Resource, s.Request), runs.Count, requests.Human(s.Resource, used)))
+		c.Details["request."+string(s.Resource)] = requests.Format(s.Resource, s.Request)
+		c.Details["used."+string(s.Resource)] = requests.Format(s.Resource, used)
 	}
 	if len(said) == 0 {
 		return nil
@@ -43,17 +46,17 @@ func podRightSize(v *podView) []why.Cause {
 	of := history.RunsOf(v.job)
 	switch {
 	case of.CronJob != "":
-		c.Help = []string{fmt.Sprintf("jobctl history cronjobs/%s%s --waste", of.CronJob, inNamespace(v.job.Namespace))}
+		c.Help = []string{fmt.Sprintf("jobctl history cronjobs/%s%s --waste", of.CronJob, why.InNamespace(v.job.Namespace))}
 	case of.GenerateName != "":
-		c.Help = []string{"jobctl history" + inNamespace(v.job.Namespace) + " --waste"}
+		c.Help = []string{"jobctl history" + why.InNamespace(v.job.Namespace) + " --waste"}
 	default:
-		c.Help = []string{fmt.Sprintf("jobctl history jobs/%s%s --waste", of.Name, inNamespace(v.job.Namespace))}
+		c.Help = []string{fmt.Sprintf("jobctl history jobs/%s%s --waste", of.Name, why.InNamespace(v.job.Namespace))}
 	}
 	return []why.Cause{c}
 }
 
 // usedOf returns how much of what a pod lacks its former runs have used, in the unit of that; 0 if that is not known.
-func usedOf(runs history.Runs, s node.Shortage) int64 {
+func usedOf(runs history.Runs, s prospect.Shortage) int64 {
 	switch s.Resource {
 	case corev1.ResourceMemory:
 		return runs.Memory

@@ -3,18 +3,17 @@ package causes
 import (
 	"cmp"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/jobd/jobd/api/shares"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/prospect"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // shown is how many holders are listed.
@@ -53,7 +52,7 @@ func podRoom(v *podView) []why.Cause {
 }
 
 // unfit is why this machine does not take a pod even if it is empty.
-func (v *podView) unfit(r *node.Room) (all []why.Cause) {
+func (v *podView) unfit(r *prospect.Room) (all []why.Cause) {
 	var rest []fit.Obstacle
 	for _, o := range r.Unfit {
 		if o.Kind == fit.Tainted && o.Taint.Key == corev1.TaintNodeDiskPressure && v.Disk != nil {
@@ -90,7 +89,7 @@ func (v *podView) diskPressure() why.Cause {
 }
 
 // obstacles tells some obstacles as one cause.
-func (v *podView) obstacles(kind, begin string, r *node.Room, list []fit.Obstacle) why.Cause {
+func (v *podView) obstacles(kind, begin string, r *prospect.Room, list []fit.Obstacle) why.Cause {
 	c := why.Cause{Type: kind, Brief: list[0].Brief, Since: why.At(v.pod.CreationTimestamp.Time), Details: map[string]string{}}
 	if len(list) > 1 {
 		c.Brief += fmt.Sprintf(", and %d more", len(list)-1)
@@ -111,7 +110,7 @@ func (v *podView) obstacles(kind, begin string, r *node.Room, list []fit.Obstacl
 	return c
 }
 
-func (v *podView) gang(g *node.GangWait) []why.Cause {
+func (v *podView) gang(g *prospect.GangWait) []why.Cause {
 	_, name, _ := strings.Cut(g.Key, "/")
 	c := why.Cause{
 		Type: "WaitsForGang", Object: &why.Reference{Kind: "PodGroup", Namespace: v.pod.Namespace, Name: name},
@@ -124,7 +123,7 @@ func (v *podView) gang(g *node.GangWait) []why.Cause {
 	case !g.Known:
 		c.Brief, c.Details["exists"] = "PodGroup "+name+" does not exist", "false"
 		c.Message = "It waits for its PodGroup, which does not exist."
-		c.Help = []string{"jobctl get workloads,podgroups" + inNamespace(v.pod.Namespace)}
+		c.Help = []string{"jobctl get workloads,podgroups" + why.InNamespace(v.pod.Namespace)}
 	case g.Bound >= g.Need:
 		return nil // the gang runs, and this is one more pod of it
 	case g.Waiting+g.Bound < g.Need:
@@ -139,23 +138,23 @@ func (v *podView) gang(g *node.GangWait) []why.Cause {
 	return []why.Cause{c}
 }
 
-func (v *podView) room(r *node.Room) why.Cause {
+func (v *podView) room(r *prospect.Room) why.Cause {
 	c := why.Cause{Type: "WaitsForRoom", Since: why.At(v.pod.CreationTimestamp.Time), Details: map[string]string{
 		"place": fmt.Sprint(r.Place), "waiting": fmt.Sprint(r.Waiting), "priority": fmt.Sprint(r.Priority),
 	}}
 	var lacks []string
 	hopeless := false
 	for _, s := range r.Short {
-		c.Details["request."+string(s.Resource)] = amount(s.Resource, s.Request)
-		c.Details["free."+string(s.Resource)] = amount(s.Resource, s.Free)
-		c.Details["allocatable."+string(s.Resource)] = amount(s.Resource, s.Allocatable)
+		c.Details["request."+string(s.Resource)] = requests.Format(s.Resource, s.Request)
+		c.Details["free."+string(s.Resource)] = requests.Format(s.Resource, s.Free)
+		c.Details["allocatable."+string(s.Resource)] = requests.Format(s.Resource, s.Allocatable)
 		if s.Request > s.Allocatable {
 			if s.Allocatable == 0 && isDevice(s.Resource) {
 				return v.noDevice(&c, s)
 			}
-			asked, has := human(s.Resource, s.Request), human(s.Resource, s.Allocatable)
+			asked, has := requests.Human(s.Resource, s.Request), requests.Human(s.Resource, s.Allocatable)
 			if asked == has {
-				asked, has = amount(s.Resource, s.Request), amount(s.Resource, s.Allocatable)
+				asked, has = requests.Format(s.Resource, s.Request), requests.Format(s.Resource, s.Allocatable)
 			}
 			if !hopeless {
 				c.Brief = fmt.Sprintf("never fits: it requests %s of %s, and this machine has %s", asked, s.Resource, has)
@@ -164,14 +163,14 @@ func (v *podView) room(r *node.Room) why.Cause {
 			lacks = append(lacks, fmt.Sprintf("it requests %s of %s, and this machine has only %s for all pods", asked, s.Resource, has))
 			continue
 		}
-		lack := fmt.Sprintf("it requests %s of %s, and %s of %s is free", human(s.Resource, s.Request), s.Resource,
-			human(s.Resource, s.Free), human(s.Resource, s.Allocatable))
+		lack := fmt.Sprintf("it requests %s of %s, and %s of %s is free", requests.Human(s.Resource, s.Request), s.Resource,
+			requests.Human(s.Resource, s.Free), requests.Human(s.Resource, s.Allocatable))
 		if s.Reserved > 0 {
-			lack += fmt.Sprintf(" (%s is reserved for pods of a higher priority, for which others make way)", human(s.Resource, s.Reserved))
+			lack += fmt.Sprintf(" (%s is reserved for pods of a higher priority, for which others make way)", requests.Human(s.Resource, s.Reserved))
 		}
 		if s.Kept > 0 {
-			lack += fmt.Sprintf(" (%s is kept for %s, which has waited for longer than --starvation-after)", human(s.Resource, s.Kept), v.kept(r))
-			c.Details["kept."+string(s.Resource)] = amount(s.Resource, s.Kept)
+			lack += fmt.Sprintf(" (%s is kept for %s, which has waited for longer than --starvation-after)", requests.Human(s.Resource, s.Kept), v.kept(r))
+			c.Details["kept."+string(s.Resource)] = requests.Format(s.Resource, s.Kept)
 		}
 		brief, used := v.inUse(&c, s)
 		if used != "" {
@@ -179,7 +178,7 @@ func (v *podView) room(r *node.Room) why.Cause {
 		}
 		c.Brief = cmp.Or(c.Brief, brief)
 		if c.Brief == "" {
-			c.Brief = fmt.Sprintf("no room for %s (%s free)", request(s.Resource, s.Request), human(s.Resource, s.Free))
+			c.Brief = fmt.Sprintf("no room for %s (%s free)", requests.Words(s.Resource, s.Request), requests.Human(s.Resource, s.Free))
 		}
 		lacks = append(lacks, lack)
 	}
@@ -220,17 +219,17 @@ func (v *podView) room(r *node.Room) why.Cause {
 		c.Message += " Some of what it lacks is free at the latest when the first of those that hold it reaches its deadline."
 	}
 	if v.job != nil && r.Place > 1 && v.Source == why.FromRecords {
-		c.Help = append(c.Help, fmt.Sprintf("jobctl prioritize jobs/%s%s", v.job.Name, inNamespace(v.job.Namespace)))
+		c.Help = append(c.Help, fmt.Sprintf("jobctl prioritize jobs/%s%s", v.job.Name, why.InNamespace(v.job.Namespace)))
 	}
 	return c
 }
 
 // fairly says what decides about the place of a pod among those of the same priority, if that is what everybody has used.
-func fairly(f *node.FairPlace) string {
+func fairly(f *prospect.FairPlace) string {
 	if f == nil {
 		return ""
 	}
-	used := func(a node.Account) string {
+	used := func(a fairness.Account) string {
 		out := "has used " + shares.MachineTime(a.Used) + " of the whole machine"
 		if a.Share != 1 {
 			out += fmt.Sprintf(", with a share of %g", a.Share)
@@ -245,7 +244,7 @@ func fairly(f *node.FairPlace) string {
 }
 
 // kept names the pod for which room is kept.
-func (v *podView) kept(r *node.Room) string {
+func (v *podView) kept(r *prospect.Room) string {
 	if known, ok := v.Holders[r.Kept.First]; ok {
 		return known.Object.String()
 	}
@@ -259,11 +258,11 @@ func isDevice(name corev1.ResourceName) bool {
 }
 
 // noDevice is a kind of device of which the machine has none: those that jobd knows of are described in files.
-func (v *podView) noDevice(c *why.Cause, s node.Shortage) why.Cause {
+func (v *podView) noDevice(c *why.Cause, s prospect.Shortage) why.Cause {
 	c.Type, c.Brief = "DeviceMissing", fmt.Sprintf("no device %s is known on this machine", s.Resource)
 	c.Message = fmt.Sprintf("It asks for %s of the device %s, and none is known on this machine: jobd offers the devices that CDI "+
 		"files in /etc/cdi or /var/run/cdi describe, also of files that appear later.",
-		amount(s.Resource, s.Request), s.Resource)
+		requests.Format(s.Resource, s.Request), s.Resource)
 	c.Help = []string{"ls /etc/cdi /var/run/cdi"}
 	if strings.HasPrefix(string(s.Resource), "nvidia.com/") {
 		c.Help = append(c.Help, "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml")
@@ -276,7 +275,7 @@ func (v *podView) noDevice(c *why.Cause, s node.Shortage) why.Cause {
 }
 
 // firstEnd returns when the first of the holders is ended by a deadline; zero if none is.
-func (v *podView) firstEnd(r *node.Room) (first time.Time) {
+func (v *podView) firstEnd(r *prospect.Room) (first time.Time) {
 	for _, h := range r.Holders {
 		if ends := v.Holders[h.UID].Ends; !ends.IsZero() && (first.IsZero() || ends.Before(first)) {
 			first = ends
@@ -285,7 +284,7 @@ func (v *podView) firstEnd(r *node.Room) (first time.Time) {
 	return first
 }
 
-func (v *podView) holders(r *node.Room) (all []why.Cause) {
+func (v *podView) holders(r *prospect.Room) (all []why.Cause) {
 	others := 0
 	for _, h := range r.Holders {
 		known, ok := v.Holders[h.UID]
@@ -297,8 +296,8 @@ func (v *podView) holders(r *node.Room) (all []why.Cause) {
 		details := map[string]string{"priority": fmt.Sprint(h.Priority)}
 		for _, s := range r.Short {
 			if n := h.Requests[s.Resource]; n > 0 {
-				uses = append(uses, human(s.Resource, n)+" of "+string(s.Resource))
-				details["request."+string(s.Resource)] = amount(s.Resource, n)
+				uses = append(uses, requests.Human(s.Resource, n)+" of "+string(s.Resource))
+				details["request."+string(s.Resource)] = requests.Format(s.Resource, n)
 			}
 		}
 		c := why.Cause{Type: "Holds", Object: &known.Object, Since: why.At(h.Started), Details: details}
@@ -339,48 +338,6 @@ func numbers(list []int32) string {
 		all = append(all, fmt.Sprint(n))
 	}
 	return strings.Join(all, ", ")
-}
-
-// request names what is requested: 2 CPUs, 4Gi of memory, 1 nvidia.com/gpu.
-func request(name corev1.ResourceName, n int64) string {
-	switch {
-	case name == corev1.ResourceCPU && n == 1000:
-		return "1 CPU"
-	case name == corev1.ResourceCPU:
-		return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64) + " CPUs"
-	case binary(name):
-		return human(name, n) + " of " + string(name)
-	}
-	return human(name, n) + " " + string(name)
-}
-
-// human formats an amount for people: of bytes at most one decimal place, in the largest unit.
-func human(name corev1.ResourceName, n int64) string {
-	if !binary(name) {
-		return amount(name, n)
-	}
-	for i, unit := range []string{"Ti", "Gi", "Mi", "Ki"} {
-		if size := int64(1) << (10 * (4 - i)); n >= size {
-			return strconv.FormatFloat(math.Floor(float64(n)/float64(size)*10)/10, 'f', -1, 64) + unit
-		}
-	}
-	return amount(name, n)
-}
-
-// binary reports whether a resource is counted in bytes.
-func binary(name corev1.ResourceName) bool {
-	return name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
-}
-
-// amount formats an amount of a resource as the API does.
-func amount(name corev1.ResourceName, n int64) string {
-	switch {
-	case name == corev1.ResourceCPU:
-		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
-	case binary(name):
-		return resource.NewQuantity(n, resource.BinarySI).String()
-	}
-	return resource.NewQuantity(n, resource.DecimalSI).String()
 }
 
 // place says where a pod stands among those that wait.

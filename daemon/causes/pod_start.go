@@ -13,6 +13,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -133,7 +134,7 @@ func podReferences(v *podView) (all []why.Cause) {
 			Details: map[string]string{"neededBy": n.forWhat},
 		}
 		if create := map[string]string{"ConfigMap": "configmap", "Secret": "secret generic"}[n.kind]; create != "" {
-			c.Help = []string{fmt.Sprintf("jobctl create %s %s%s --from-literal=KEY=VALUE", create, n.name, inNamespace(v.pod.Namespace))}
+			c.Help = []string{fmt.Sprintf("jobctl create %s %s%s --from-literal=KEY=VALUE", create, n.name, why.InNamespace(v.pod.Namespace))}
 		}
 		v.again(&c, "")
 		all = append(all, c)
@@ -243,7 +244,7 @@ func (v *podView) pullPolicy(container string) corev1.PullPolicy {
 }
 
 // cannotCreate are the reasons of a container that waits because it could not be created or started.
-var cannotCreate = []string{pod.CreateContainer, pod.CreateContainerConfig, pod.RunContainer, "PostStartHookError"}
+var cannotCreate = []string{duty.CreateContainer, duty.CreateContainerConfig, duty.RunContainer, "PostStartHookError"}
 
 var (
 	// ofThisPod is what a kubelet adds to say whose container it means, which who reads of a pod knows.
@@ -262,7 +263,7 @@ func podStart(v *podView) (all []why.Cause) {
 		if w == nil || !slices.Contains(cannotCreate, w.Reason) {
 			continue
 		}
-		if len(podReferences(v)) > 0 && w.Reason == pod.CreateContainerConfig {
+		if len(podReferences(v)) > 0 && w.Reason == duty.CreateContainerConfig {
 			continue // what is missing says more
 		}
 		said := ofThisPod.ReplaceAllString(w.Message, "")

@@ -10,6 +10,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // jobPreempted is that pods of a Job are paused for others of a higher priority (core.PreemptByAnnotation).
@@ -55,8 +56,8 @@ func podPreempted(v *podView) []why.Cause {
 	c.Details["place"], c.Details["waiting"], c.Details["priority"] = fmt.Sprint(r.Place), fmt.Sprint(r.Waiting), fmt.Sprint(r.Priority)
 	for _, s := range r.Short {
 		if s.Resource == corev1.ResourceCPU {
-			c.Message += fmt.Sprintf(" It needs %s of cpu, and %s of %s is free.", human(s.Resource, s.Request), human(s.Resource, s.Free),
-				human(s.Resource, s.Allocatable))
+			c.Message += fmt.Sprintf(" It needs %s of cpu, and %s of %s is free.", requests.Human(s.Resource, s.Request), requests.Human(s.Resource, s.Free),
+				requests.Human(s.Resource, s.Allocatable))
 		}
 	}
 	c.Message += fmt.Sprintf(" %s, with priority %d.%s", place(r.Place, r.Waiting), r.Priority, fairly(r.Fair))

@@ -54,6 +54,6 @@ func outsideWindow(w World, j *batchv1.Job) *why.Cause {
 	return &why.Cause{
 		Type: "OutsideWindow", Brief: "outside of its window, which opens " + opens.Format(day+" 15:04"), Since: why.At(closed.LastTransitionTime.Time),
 		Message: why.Sentence(closed.Message), Details: map[string]string{"opens": opens.Format(time.RFC3339)},
-		Help: []string{fmt.Sprintf("jobctl annotate --overwrite jobs/%s%s %s=00:00-24:00", j.Name, inNamespace(j.Namespace), core.WindowAnnotation)},
+		Help: []string{fmt.Sprintf("jobctl annotate --overwrite jobs/%s%s %s=00:00-24:00", j.Name, why.InNamespace(j.Namespace), core.WindowAnnotation)},
 	}
 }

@@ -32,8 +32,8 @@ import (
 	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/controltest"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
 )
@@ -490,7 +490,7 @@ func expense(t *testing.T, of []objects.Object) (allocated, stored int) {
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.Allocatable = node.Resources{"cpu": 2000, "memory": 1 << 30}
+		w.Allocatable = requests.Resources{"cpu": 2000, "memory": 1 << 30}
 		w.Stop()
 		w.Start()
 		defer w.End()

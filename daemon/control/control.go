@@ -26,9 +26,11 @@ import (
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/cards"
 	"github.com/jobd/jobd/daemon/cronjobs"
 	"github.com/jobd/jobd/daemon/door"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/history"
@@ -43,6 +45,7 @@ import (
 	"github.com/jobd/jobd/daemon/notices"
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/provision"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/daemon/tend"
 	"github.com/jobd/jobd/daemon/upkeep"
 	"github.com/jobd/jobd/daemon/volumes"
@@ -71,7 +74,7 @@ type Config struct {
 	// MaxPods is how many pods may be on the node at once, Allocatable what they may request together; nil means no
 	// limit.
 	MaxPods     int
-	Allocatable node.Resources
+	Allocatable requests.Resources
 	// StarvationAfter is how long the first in the queue waits until nothing is given to those behind it that it needs; 0 for ever.
 	StarvationAfter time.Duration
 	// Fair orders pods of the same priority by what everybody has used; nil: by age.
@@ -130,7 +133,7 @@ type Config struct {
 type DeviceUses interface {
 	// Kinds returns the kinds of which the amount does not say everything, and Moved says that it may return something else than at its
 	// last call (Inbox).
-	Kinds() map[corev1.ResourceName]node.Devices
+	Kinds() map[corev1.ResourceName]cards.Devices
 	Moved() bool
 	// Wanted is told, after each pass, whether pods that request devices wait or run.
 	Wanted(bool)
@@ -286,7 +289,7 @@ func (c *Config) capacity() *node.Node {
 	n := node.New(c.MaxPods, c.Allocatable)
 	n.StarvationAfter = c.StarvationAfter
 	if c.Fair != nil {
-		n.Fair = &node.Fair{HalfLife: c.Fair.HalfLife}
+		n.ShareFairly(c.Fair.HalfLife)
 	}
 	described := &corev1.Node{}
 	described.Labels = c.NodeLabels
@@ -307,4 +310,20 @@ func (c *Config) volumes() volumes.Options {
 	return volumes.Options{
 		Worker: c.Volumes, NodeName: c.NodeName, NodeLabels: c.NodeLabels, UnknownClassWaits: c.UnknownStorageClassWaits,
 	}
+}
+
+// Shares returns what everybody has used, the one that comes first in front; nil if the queue is not ordered by that.
+func (c *Control) Shares(ctx context.Context) (all []fairness.Account, err error) {
+	if c.config.Fair == nil {
+		return nil, nil
+	}
+	err = c.loop.Ask(ctx, func() { all = c.records.queue.capacity.Accounts(c.now()) })
+	return all, err
+}
+
+func (c *Control) now() time.Time {
+	if c.config.Clock != nil {
+		return c.config.Clock()
+	}
+	return time.Now()
 }

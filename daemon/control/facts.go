@@ -10,8 +10,8 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // holdersNamed bounds how many of those that hold what a pod waits for are looked up.
@@ -24,7 +24,7 @@ type Facts struct {
 	// Claims are the claims that pods wait for.
 	Claims map[types.UID]ClaimWait
 	// Rooms are what waiting pods wait for. Of the pods of a Job it is only the first in the queue.
-	Rooms map[types.UID]node.Room
+	Rooms map[types.UID]prospect.Room
 	// Holders are the keys of pods that hold what others wait for, or for which that is kept.
 	Holders map[types.UID]string
 	// Launchings are the launches that have failed.
@@ -90,7 +90,7 @@ func (c *Control) Places(ctx context.Context) (places map[types.UID]int, err err
 
 // Outlook is what is on the node and what waits for it, with the Jobs of the pods.
 type Outlook struct {
-	node.Outlook
+	prospect.Outlook
 	Jobs map[types.UID]OfJob
 	// Groups are the concurrency groups in which Jobs wait or have places, by namespace and name.
 	Groups map[[2]string]hold.Line
@@ -125,7 +125,7 @@ func (c *Control) Outlook(ctx context.Context, most int) (o Outlook, err error) 
 		o = Outlook{
 			Outlook: c.records.queue.capacity.Outlook(most), Jobs: map[types.UID]OfJob{}, Groups: c.records.holds.Lines(groupedAhead),
 		}
-		for _, pods := range [][]node.Outlined{o.Running, o.Waiting} {
+		for _, pods := range [][]prospect.Outlined{o.Running, o.Waiting} {
 			for i := range pods {
 				if rec, ok := c.records.pods.known[pods[i].UID]; ok && rec.job != nil {
 					o.Jobs[pods[i].UID] = OfJob{c.records.jobs.byKey[rec.job.key], rec.job.key, rec.job.Window()}
@@ -179,7 +179,7 @@ func (c *Control) Live(ctx context.Context, max int) (jobs, pods []string, err e
 func (c *Control) facts(pods []types.UID) Facts {
 	f := Facts{
 		Node: c.records.queue.name, Claims: map[types.UID]ClaimWait{},
-		Rooms: map[types.UID]node.Room{}, Holders: map[types.UID]string{}, Launchings: map[types.UID][]pod.Launching{},
+		Rooms: map[types.UID]prospect.Room{}, Holders: map[types.UID]string{}, Launchings: map[types.UID][]pod.Launching{},
 	}
 	for _, uid := range pods {
 		if rec, ok := c.records.pods.known[uid]; ok {

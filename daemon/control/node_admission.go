@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
@@ -65,7 +66,7 @@ func (a *admission) evict(p *loop.Pass, uid types.UID) error {
 	if err != nil || obj == nil {
 		return err
 	}
-	if err := a.observe(p, obj, pod.Observation{What: pod.Preempted}); err != nil {
+	if err := a.observe(p, obj, duty.Observation{What: duty.Preempted}); err != nil {
 		return err
 	}
 	p.Pods.Changed(key, obj)
@@ -73,9 +74,9 @@ func (a *admission) evict(p *loop.Pass, uid types.UID) error {
 }
 
 // observe folds into a pod's status what the node itself has decided.
-func (a *admission) observe(p *loop.Pass, obj *corev1.Pod, o pod.Observation) error {
+func (a *admission) observe(p *loop.Pass, obj *corev1.Pod, o duty.Observation) error {
 	o.UID, o.At = obj.UID, p.Now
-	result := pod.Apply(obj, &a.pods.known[obj.UID].issued, []pod.Observation{o}, p.Now)
+	result := pod.Apply(obj, &a.pods.known[obj.UID].issued, []duty.Observation{o}, p.Now)
 	for _, e := range result.Events {
 		about := objects.PodReference(obj)
 		about.FieldPath = e.FieldPath
@@ -98,7 +99,7 @@ func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *nod
 		f.PodBound(key, obj, p.Now)
 	}
 	if refusal != nil {
-		o := pod.Observation{What: pod.Rejected, Reason: refusal.Reason, Message: refusal.Message}
+		o := duty.Observation{What: duty.Rejected, Reason: refusal.Reason, Message: refusal.Message}
 		if err := a.observe(p, obj, o); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
@@ -50,7 +51,7 @@ func (c *pods) settleAside(p *loop.Pass, key string) error {
 	if !pod.Done(obj) {
 		pod.GiveUp(obj, p.Now)
 		p.Pods.Changed(key, obj)
-		c.do(p, obj, pod.Action{Kind: pod.TearDown})
+		c.do(p, obj, duty.Action{Kind: duty.TearDown})
 	}
 	if removed, err := c.RemoveIfOver(p, key, obj); err != nil || removed {
 		return err

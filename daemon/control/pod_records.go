@@ -8,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/allotment"
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
@@ -83,12 +85,12 @@ func (c *podRecords) retry(rec *podRecord) {
 }
 
 // do hands actions to the workers of a pod once the pass is durable.
-func (c *podRecords) do(p *loop.Pass, obj *corev1.Pod, actions ...pod.Action) {
+func (c *podRecords) do(p *loop.Pass, obj *corev1.Pod, actions ...duty.Action) {
 	if len(actions) > 0 {
 		if rec := c.known[obj.UID]; rec != nil {
 			obj.UID = rec.request.UID // the string that is kept anyway, see share
 		}
-		allocated := pod.Allocated(obj)
+		allocated := allotment.Of(obj)
 		p.After(func() { c.workers.Do(allocated, actions) })
 	}
 }
@@ -161,8 +163,12 @@ func (c *podRecords) resumed(s *store.Store) iter.Seq2[*corev1.Pod, error] {
 
 // requestOf returns what admission needs of a pod of a Job, which may be nil.
 func (q *queue) requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
-	request := node.PodOf(pod.Allocated(p))
-	request.SetAccount(q.fair.accountOf(p, of))
+	request := node.PodOf(allotment.Of(p))
+	creator := ""
+	if of != nil {
+		creator = of.creator
+	}
+	request.SetAccount(q.fair.accountOf(p, creator))
 	if of != nil {
 		request.Ahead = node.Ahead(of.ahead)
 		request.Within(of.ActiveDeadline())

@@ -13,6 +13,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/quota"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/loop"
@@ -42,7 +43,7 @@ type pods struct {
 // ledgerOfPods keeps what pods have used.
 type ledgerOfPods interface {
 	// Observed takes in what was observed of a pod, which the pod's status by now has too.
-	Observed(p *loop.Pass, obj *corev1.Pod, observations []pod.Observation) error
+	Observed(p *loop.Pass, obj *corev1.Pod, observations []duty.Observation) error
 	// PodGone takes in that the object of a pod is gone.
 	PodGone(p *loop.Pass, obj *corev1.Pod) error
 }
@@ -247,7 +248,7 @@ func (c *pods) keepFiles(p *loop.Pass, obj *corev1.Pod) error {
 			return err
 		}
 		if slices.ContainsFunc(*quotas, func(q corev1.ResourceQuota) bool { return quota.LimitsFiles(&q) }) {
-			c.do(p, obj, pod.Action{Kind: pod.Measure})
+			c.do(p, obj, duty.Action{Kind: duty.Measure})
 		}
 	}
 	c.keeping[obj.UID] = keeper{obj.Namespace, pod.FilesEnd(obj)}
@@ -411,7 +412,7 @@ func (c *pods) RemoveIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, er
 func (c *pods) gone(p *loop.Pass, obj *corev1.Pod, key string) error {
 	c.drop(key, obj.UID, objects.ControllingJob(obj))
 	if !pod.Done(obj) { // it was deleted by force
-		c.do(p, obj, pod.Action{Kind: pod.TearDown})
+		c.do(p, obj, duty.Action{Kind: duty.TearDown})
 	}
 	p.After(func() { c.logs.PodGone(obj) })
 	return c.ledger.PodGone(p, obj)

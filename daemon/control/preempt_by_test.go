@@ -18,8 +18,8 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/store"
 )
 
@@ -174,7 +174,7 @@ func TestHowPodsArePreempted(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := prioritized(t)
 				w.Stop()
-				w.Allocatable = node.Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 1 << 30}
+				w.Allocatable = requests.Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 1 << 30}
 				w.Start()
 				defer w.End()
 				w.Create(c.low)

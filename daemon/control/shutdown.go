@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
@@ -17,22 +18,22 @@ import (
 // no later than that. It returns the keys of the pods that are to end. It may be called from any goroutine.
 func (c *Control) GoDown(ctx context.Context, within time.Duration) (keys []string, err error) {
 	c.goesDown.Store(true)
-	return c.tellPods(ctx, pod.Observation{What: pod.HostStops, At: time.Now(), Took: within}, c.onNode)
+	return c.tellPods(ctx, duty.Observation{What: duty.HostStops, At: time.Now(), Took: within}, c.onNode)
 }
 
 // StayUp takes back GoDown: pods are bound again, and those go on that GoDown has ended and that restart their containers.
 func (c *Control) StayUp(ctx context.Context) error {
 	c.goesDown.Store(false)
 	// Those that wait are told as well: it makes the loop look at them.
-	_, err := c.tellPods(ctx, pod.Observation{What: pod.HostStays, At: time.Now()}, func(types.UID) bool { return true })
+	_, err := c.tellPods(ctx, duty.Observation{What: duty.HostStays, At: time.Now()}, func(types.UID) bool { return true })
 	return err
 }
 
 func (c *Control) onNode(uid types.UID) bool { return c.records.queue.capacity.Has(uid) }
 
 // tellPods reports something of some pods. Those that were set aside are left alone.
-func (c *Control) tellPods(ctx context.Context, o pod.Observation, which func(types.UID) bool) (keys []string, err error) {
-	var told []pod.Observation
+func (c *Control) tellPods(ctx context.Context, o duty.Observation, which func(types.UID) bool) (keys []string, err error) {
+	var told []duty.Observation
 	// Between two passes: what was bound before, the records know by then.
 	err = c.loop.Ask(ctx, func() {
 		for uid, rec := range c.records.pods.known {

@@ -24,8 +24,8 @@ import (
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/daemon/simulation"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
@@ -42,7 +42,7 @@ func TestTheSimulationIsWhatTheDaemonDoes(t *testing.T) {
 				w.Create(j)
 				begin := j.CreationTimestamp.Time
 				result, err := simulation.Run(simulation.Config{
-					Job: j, Behave: asAnnotated(t, j), Begin: begin, MaxPods: 1000, Allocatable: node.Resources{"cpu": 3000},
+					Job: j, Behave: asAnnotated(t, j), Begin: begin, MaxPods: 1000, Allocatable: requests.Resources{"cpu": 3000},
 					Settings: job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute},
 				})
 				if err != nil {
@@ -191,11 +191,11 @@ func TestTheSimulationOfManyJobsIsWhatTheDaemonDoes(t *testing.T) {
 				w.Stop()
 				w.StarvationAfter = time.Duration(r.IntN(3)) * time.Minute
 				config := simulation.Config{
-					MaxPods: 1000, Allocatable: node.Resources{"cpu": 3000, "memory": 1 << 30}, StarvationAfter: w.StarvationAfter,
+					MaxPods: 1000, Allocatable: requests.Resources{"cpu": 3000, "memory": 1 << 30}, StarvationAfter: w.StarvationAfter,
 					Settings: job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute},
 				}
 				if r.IntN(2) == 0 {
-					w.Fair, config.Fair = &control.FairShare{HalfLife: time.Hour}, &node.Fair{HalfLife: time.Hour}
+					w.Fair, config.HalfLife = &control.FairShare{HalfLife: time.Hour}, time.Hour
 				}
 				w.Allocatable = config.Allocatable
 				w.Start()

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/loop"
-	"github.com/jobd/jobd/daemon/pod"
 )
 
 // tendedPods implements tend.Pods.
@@ -34,7 +34,7 @@ func (t tendedPods) Has(uid types.UID) bool { return t.known[uid] != nil }
 func (t tendedPods) Retry(uid types.UID) { t.retry(t.known[uid]) }
 
 // Do implements tend.Pods.
-func (t tendedPods) Do(p *loop.Pass, obj *corev1.Pod, action pod.Action) { t.do(p, obj, action) }
+func (t tendedPods) Do(p *loop.Pass, obj *corev1.Pod, action duty.Action) { t.do(p, obj, action) }
 
 // Renewal implements tend.Pods.
 func (t tendedPods) Renewal(uid types.UID) *uint32 {

@@ -18,8 +18,8 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
 )
@@ -96,7 +96,7 @@ func Simulate(name, duration, codes string) *batchv1.Job {
 // Small is a world whose node has 3 cpus.
 func Small(t *testing.T) *World {
 	w := New(t)
-	w.Allocatable = node.Resources{"cpu": 3000}
+	w.Allocatable = requests.Resources{"cpu": 3000}
 	w.Stop()
 	w.Start()
 	return w

@@ -26,10 +26,10 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/metrics"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/provision"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/simulated"
@@ -58,7 +58,7 @@ type World struct {
 	Self        *corev1.Node
 	Devices     func() corev1.ResourceList
 	MaxPods     int
-	Allocatable node.Resources // nil: any
+	Allocatable requests.Resources // nil: any
 	// StarvationAfter is 0 for never.
 	StarvationAfter time.Duration
 	Fair            *control.FairShare

@@ -34,22 +34,24 @@ const quotaRetry = 10 * time.Second
 // CronJobs is the controller of CronJobs. What was set aside is kept under the name of this type (loop.Controller).
 type CronJobs struct {
 	loop.Base
-	loop.NoJobs
+	*loop.Children[*record]
 	timers  *loop.Timers
 	jobs    Jobs
 	garbage Garbage
 	doors   *door.Keeper
 
-	known      map[types.UID]*record
-	controller map[types.UID]types.UID // of a Job: the CronJob
-	dirty      *loop.Queue[string]     // CronJobs that something has happened to
-	latest     time.Time               // of the passes, by the clock on the wall
+	known  map[types.UID]*record
+	dirty  *loop.Queue[string] // CronJobs that something has happened to
+	latest time.Time           // of the passes, by the clock on the wall
 }
 
 type record struct {
 	*cron.Record
 	key string
 }
+
+// Key implements loop.Parent.
+func (r *record) Key() string { return r.key }
 
 // Jobs changes Jobs on behalf of their CronJobs.
 type Jobs interface {
@@ -69,10 +71,10 @@ type Garbage interface {
 
 // New makes the controller.
 func New(timers *loop.Timers, jobs Jobs, garbage Garbage, doors *door.Keeper) *CronJobs {
+	known, dirty := map[types.UID]*record{}, loop.NewQueue[string]()
 	return &CronJobs{
-		timers: timers, jobs: jobs, garbage: garbage, doors: doors,
-		known: map[types.UID]*record{}, controller: map[types.UID]types.UID{},
-		dirty: loop.NewQueue[string](),
+		Children: loop.NewChildren(objects.CronJobs, batch.CronJobOf, known, dirty),
+		timers:   timers, jobs: jobs, garbage: garbage, doors: doors, known: known, dirty: dirty,
 	}
 }
 
@@ -163,49 +165,6 @@ func (c *CronJobs) Remove(p *loop.Pass, key string, cj *batchv1.CronJob) error {
 	}
 	c.gone(p, cj.UID, key)
 	return nil
-}
-
-// setJob folds in a Job for the CronJob that controls it.
-func (c *CronJobs) setJob(j *batchv1.Job) {
-	name, owner := batch.CronJobOf(j)
-	if rec, ok := c.known[owner]; ok && rec.key == store.Key(objects.CronJobs, j.Namespace, name) {
-		c.controller[j.UID] = owner
-		if rec.SetJob(j) {
-			c.dirty.Add(rec.key)
-		}
-	}
-}
-
-// JobRecovered implements loop.JobFollower.
-func (c *CronJobs) JobRecovered(_ string, j *batchv1.Job) { c.setJob(j) }
-
-// JobSetAside implements loop.JobFollower: a Job that was set aside counts as active.
-func (c *CronJobs) JobSetAside(j *batchv1.Job) { c.setJob(j) }
-
-// JobGone implements loop.JobFollower.
-func (c *CronJobs) JobGone(_ *loop.Pass, _ string, j *batchv1.Job) { c.forgetChild(j.UID) }
-
-// JobChanged folds a Job as it now is into the record of the CronJob that controls it, or did until now.
-func (c *CronJobs) JobChanged(_ *loop.Pass, _ string, j *batchv1.Job) error {
-	_, owner := batch.CronJobOf(j)
-	if before, ok := c.controller[j.UID]; ok && before != owner {
-		c.forgetChild(j.UID)
-	}
-	c.setJob(j)
-	return nil
-}
-
-// forgetChild takes in the end of a Job for the CronJob that controlled it.
-func (c *CronJobs) forgetChild(uid types.UID) {
-	owner, ok := c.controller[uid]
-	if !ok {
-		return
-	}
-	delete(c.controller, uid)
-	if rec, ok := c.known[owner]; ok {
-		rec.DropJob(uid)
-		c.dirty.Add(rec.key)
-	}
 }
 
 // Due implements loop.Controller.

@@ -106,8 +106,8 @@ func TestRecordsOfACronJobThatIsGone(t *testing.T) {
 					t.Fatalf("%d Jobs have been started", len(beside.started))
 				}
 				c := beside.cronJobs
-				if len(c.known) != 1 || len(c.controller) != 2 {
-					t.Fatalf("%d CronJobs and %d Jobs are known", len(c.known), len(c.controller))
+				if len(c.known) != 1 || c.Len() != 2 {
+					t.Fatalf("%d CronJobs and %d Jobs are known", len(c.known), c.Len())
 				}
 				write(t, s, func(tx *store.Tx) error { tx.Delete(objects.Key(objects.CronJobs, cj)); return nil })
 				if err := l.Ask(t.Context(), func() {
@@ -119,7 +119,7 @@ func TestRecordsOfACronJobThatIsGone(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if n := len(c.known) + len(c.controller); n > 0 || len(beside.gone) != 1 {
+				if n := len(c.known) + c.Len(); n > 0 || len(beside.gone) != 1 {
 					t.Errorf("%d records are left; the collector was told of %v", n, beside.gone)
 				}
 			})

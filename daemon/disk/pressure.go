@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
@@ -37,7 +38,7 @@ type PressureOptions struct {
 	Images     *ImageCollector
 	Pods       Usage
 	// Report tells the control loop that a pod is evicted.
-	Report func([]pod.Observation)
+	Report func([]duty.Observation)
 	Logger *slog.Logger
 }
 
@@ -178,15 +179,15 @@ func (w *Pressure) relieve(ctx context.Context, now time.Time) {
 		}
 		w.Logger.Warn("evicted a pod for want of disk", "pod", victim.Namespace+"/"+victim.Name, "reason", why)
 		w.going, w.since = victim, now
-		w.Report([]pod.Observation{{
-			What: pod.Evicted, UID: victim.UID, Namespace: victim.Namespace, Name: victim.Name, At: now, Message: why,
+		w.Report([]duty.Observation{{
+			What: duty.Evicted, UID: victim.UID, Namespace: victim.Namespace, Name: victim.Name, At: now, Message: why,
 		}})
 	}
 }
 
 // dropFiles lets pods that have ended keep their files no longer, and reports whether there were any.
 func (w *Pressure) dropFiles(now time.Time) bool {
-	var dropped []pod.Observation
+	var dropped []duty.Observation
 	err := w.Node.store.View(func(s *store.Snapshot) error {
 		var failed error
 		s.Range(objects.Pods+"/", "", func(o store.Object) bool {
@@ -197,8 +198,8 @@ func (w *Pressure) dropFiles(now time.Time) bool {
 			p = &corev1.Pod{}
 			if failed = objects.Decode(o, p); failed == nil && !pod.Done(p) && p.DeletionTimestamp == nil {
 				if keep, err := core.KeepFiles(p.Annotations); err == nil && keep > 0 {
-					dropped = append(dropped, pod.Observation{
-						What: pod.FilesDropped, UID: p.UID, Namespace: p.Namespace, Name: p.Name, At: now,
+					dropped = append(dropped, duty.Observation{
+						What: duty.FilesDropped, UID: p.UID, Namespace: p.Namespace, Name: p.Name, At: now,
 					})
 				}
 			}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -92,12 +93,9 @@ func unusable(all notify.Receivers) (said []string) {
 
 // secret returns why a file with a secret cannot be used, or is none; nil without a file.
 func secret(path string) error {
-	if path == "" {
-		return nil
-	}
-	info, err := os.Stat(path)
+	info, err := inspect(path)
 	switch {
-	case err != nil:
+	case err != nil || info == nil:
 		return err
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is no regular file", path)
@@ -111,15 +109,20 @@ func secret(path string) error {
 
 // program returns why a program cannot be run; nil without one.
 func program(path string) error {
-	if path == "" {
-		return nil
-	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
+	info, err := inspect(path)
+	if err != nil || info == nil {
 		return err
-	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 		return fmt.Errorf("%s is not executable", path)
 	}
 	return nil
+}
+
+// inspect returns what a file is; nil without one.
+func inspect(path string) (fs.FileInfo, error) {
+	if path == "" {
+		return nil, nil
+	}
+	return os.Stat(path)
 }

@@ -15,6 +15,8 @@ import (
 
 	wire "github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/prospect"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 var now = time.Date(2026, 1, 2, 12, 0, 0, 0, time.Local)
@@ -95,66 +97,66 @@ func TestEndOfAJob(t *testing.T) {
 }
 
 // outlook describes a machine of four CPUs.
-func outlook(running, waiting []node.Outlined) node.Outlook {
-	return node.Outlook{MaxPods: 10, Allocatable: node.Resources{"cpu": 4000, "memory": 10}, Running: running, Waiting: waiting}
+func outlook(running, waiting []prospect.Outlined) prospect.Outlook {
+	return prospect.Outlook{MaxPods: 10, Allocatable: requests.Resources{"cpu": 4000, "memory": 10}, Running: running, Waiting: waiting}
 }
 
-func pod(uid string, cpu int64) node.Outlined {
-	return node.Outlined{UID: types.UID(uid), Pods: 1, Requests: node.Resources{"cpu": cpu}}
+func pod(uid string, cpu int64) prospect.Outlined {
+	return prospect.Outlined{UID: types.UID(uid), Pods: 1, Requests: requests.Resources{"cpu": cpu}}
 }
 
 func TestStarts(t *testing.T) {
-	ends := func(p node.Outlined, after time.Duration) node.Outlined {
+	ends := func(p prospect.Outlined, after time.Duration) prospect.Outlined {
 		p.Started, p.Ends = now.Add(-time.Minute), now.Add(after)
 		return p
 	}
-	runs := func(p node.Outlined) node.Outlined {
+	runs := func(p prospect.Outlined) prospect.Outlined {
 		p.Started = now.Add(-time.Minute)
 		return p
 	}
 	for name, c := range map[string]struct {
-		running, waiting []node.Outlined
+		running, waiting []prospect.Outlined
 		known            map[types.UID]Runs
 		want             string
 	}{
 		"by the deadline of what runs": {
-			running: []node.Outlined{ends(pod("a", 4000), time.Hour)}, waiting: []node.Outlined{pod("w", 1000)},
+			running: []prospect.Outlined{ends(pod("a", 4000), time.Hour)}, waiting: []prospect.Outlined{pod("w", 1000)},
 			want: "w: expected by 13:00 (by deadline)\n",
 		},
 		"by how long earlier runs took": {
-			running: []node.Outlined{runs(pod("a", 4000))}, waiting: []node.Outlined{pod("w", 1000)},
+			running: []prospect.Outlined{runs(pod("a", 4000))}, waiting: []prospect.Outlined{pod("w", 1000)},
 			known: map[types.UID]Runs{"a": {61 * time.Minute, 61 * time.Minute}}, want: "w: expected at 13:00 (2 earlier runs)\n",
 		},
 		"what was paused is no run time": {
-			running: []node.Outlined{{
-				UID: "a", Pods: 1, Requests: node.Resources{"cpu": 4000}, Started: now.Add(-11 * time.Hour), PausedFor: 10 * time.Hour,
+			running: []prospect.Outlined{{
+				UID: "a", Pods: 1, Requests: requests.Resources{"cpu": 4000}, Started: now.Add(-11 * time.Hour), PausedFor: 10 * time.Hour,
 			}},
-			waiting: []node.Outlined{pod("w", 1000)}, known: map[types.UID]Runs{"a": {2 * time.Hour}},
+			waiting: []prospect.Outlined{pod("w", 1000)}, known: map[types.UID]Runs{"a": {2 * time.Hour}},
 			want: "w: expected at 13:00 (1 earlier run)\n",
 		},
 		"nobody knows when one ends that is frozen": {
-			running: []node.Outlined{
-				{UID: "a", Pods: 1, Requests: node.Resources{"memory": 1}, Started: now.Add(-time.Minute), Frozen: true},
+			running: []prospect.Outlined{
+				{UID: "a", Pods: 1, Requests: requests.Resources{"memory": 1}, Started: now.Add(-time.Minute), Frozen: true},
 				ends(pod("b", 4000), time.Hour),
 			},
-			waiting: []node.Outlined{pod("w", 1000), {UID: "x", Pods: 1, Requests: node.Resources{"memory": 10}}},
+			waiting: []prospect.Outlined{pod("w", 1000), {UID: "x", Pods: 1, Requests: requests.Resources{"memory": 10}}},
 			known:   map[types.UID]Runs{"a": {2 * time.Hour}}, want: "w: expected by 13:00 (by deadline)\n",
 		},
-		"nobody knows": {running: []node.Outlined{runs(pod("a", 4000))}, waiting: []node.Outlined{pod("w", 1000)}},
+		"nobody knows": {running: []prospect.Outlined{runs(pod("a", 4000))}, waiting: []prospect.Outlined{pod("w", 1000)}},
 		"only what it needs has to end": {
-			running: []node.Outlined{runs(pod("a", 2000)), ends(pod("b", 1000), time.Hour), ends(pod("c", 1000), 2*time.Hour)},
-			waiting: []node.Outlined{pod("w", 2000)}, want: "w: expected by 14:00 (by deadline)\n",
+			running: []prospect.Outlined{runs(pod("a", 2000)), ends(pod("b", 1000), time.Hour), ends(pod("c", 1000), 2*time.Hour)},
+			waiting: []prospect.Outlined{pod("w", 2000)}, want: "w: expected by 14:00 (by deadline)\n",
 		},
 		"behind others": {
-			running: []node.Outlined{ends(pod("a", 4000), time.Hour)}, waiting: []node.Outlined{pod("v", 3000), pod("w", 2000), pod("x", 1000)},
+			running: []prospect.Outlined{ends(pod("a", 4000), time.Hour)}, waiting: []prospect.Outlined{pod("v", 3000), pod("w", 2000), pod("x", 1000)},
 			known: map[types.UID]Runs{"v": {time.Hour}, "w": {time.Hour}, "x": {time.Minute}},
 			want:  "v: expected by 13:00 (by deadline)\nw: expected at 14:00 (1 earlier run)\nx: expected by 13:00 (by deadline)\n",
 		},
 		"behind one of whom nobody knows how long it runs": {
-			running: []node.Outlined{ends(pod("a", 4000), time.Hour)}, waiting: []node.Outlined{pod("v", 3000), pod("w", 2000), pod("x", 1000)},
+			running: []prospect.Outlined{ends(pod("a", 4000), time.Hour)}, waiting: []prospect.Outlined{pod("v", 3000), pod("w", 2000), pod("x", 1000)},
 			want: "v: expected by 13:00 (by deadline)\n",
 		},
-		"larger than the machine": {waiting: []node.Outlined{pod("w", 5000)}},
+		"larger than the machine": {waiting: []prospect.Outlined{pod("w", 5000)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			starts := NewPlan(outlook(c.running, c.waiting), func(uid types.UID) Runs { return c.known[uid] }, now).Starts
@@ -176,7 +178,7 @@ func TestStarts(t *testing.T) {
 func TestTheFirstStartsWhenItIsExpectedTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		begin := time.Unix(1_000_000, 0)
-		n := node.New(5, node.Resources{"cpu": 3000})
+		n := node.New(5, requests.Resources{"cpu": 3000})
 		n.StarvationAfter = time.Second
 		ends, lasts := map[types.UID]time.Time{}, map[types.UID]Runs{}
 		made := func(uid string, at time.Time) *node.Pod {

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	wire "github.com/jobd/jobd/api/forecast"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/prospect"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Plan is who is expected to run on a machine, and when.
@@ -25,9 +26,9 @@ type Plan struct {
 //
 // Each in turn is given the earliest time at which it fits, beside what runs then and those before it: so nobody is expected to start
 // earlier because of a pod behind it, nor later. The only thing that is looked at is the room: requests, and how many pods there may be.
-func NewPlan(o node.Outlook, estimate func(types.UID) Runs, now time.Time) *Plan {
+func NewPlan(o prospect.Outlook, estimate func(types.UID) Runs, now time.Time) *Plan {
 	p := &Plan{Starts: map[types.UID]wire.Expected{}, unknown: map[corev1.ResourceName]bool{}}
-	p.plan = plan{o: o, now: now, points: []point{{at: now, free: node.Resources{}, pods: o.MaxPods}}}
+	p.plan = plan{o: o, now: now, points: []point{{at: now, free: requests.Resources{}, pods: o.MaxPods}}}
 	for name, amount := range o.Allocatable {
 		p.points[0].free[name] = amount
 	}
@@ -57,7 +58,7 @@ func NewPlan(o node.Outlook, estimate func(types.UID) Runs, now time.Time) *Plan
 }
 
 // room returns when there is room for a pod behind those that it was looked for so far, at a time or later; false if nobody knows.
-func (p *Plan) room(w *node.Outlined, runs Runs, from time.Time) (time.Time, bool) {
+func (p *Plan) room(w *prospect.Outlined, runs Runs, from time.Time) (time.Time, bool) {
 	for name := range w.Requests {
 		if p.unknown[name] {
 			return time.Time{}, false
@@ -68,7 +69,7 @@ func (p *Plan) room(w *node.Outlined, runs Runs, from time.Time) (time.Time, boo
 
 // From returns when a pod is expected to start that does not wait for room yet, but will from a time on, behind all that do now; nil if
 // nobody knows. It takes nothing.
-func (p *Plan) From(w node.Outlined, runs Runs, from wire.Expected) *wire.Expected {
+func (p *Plan) From(w prospect.Outlined, runs Runs, from wire.Expected) *wire.Expected {
 	if p.o.More > 0 && len(w.Requests) > 0 {
 		return nil // more wait than are looked at
 	}
@@ -84,7 +85,7 @@ func (p *Plan) From(w node.Outlined, runs Runs, from wire.Expected) *wire.Expect
 }
 
 // end returns when a pod that runs from some time on ends, the zero time if nobody knows, as of one that is frozen, and how sure that is.
-func end(p *node.Outlined, runs Runs, from, now time.Time) (ends time.Time, basis string, n int) {
+func end(p *prospect.Outlined, runs Runs, from, now time.Time) (ends time.Time, basis string, n int) {
 	if p.Frozen {
 		return time.Time{}, "", 0
 	}
@@ -110,7 +111,7 @@ func end(p *node.Outlined, runs Runs, from, now time.Time) (ends time.Time, basi
 
 // plan is what is free from some times on.
 type plan struct {
-	o      node.Outlook
+	o      prospect.Outlook
 	now    time.Time
 	points []point // in order
 	ends   []known
@@ -118,7 +119,7 @@ type plan struct {
 
 type point struct {
 	at   time.Time
-	free node.Resources
+	free requests.Resources
 	pods int
 }
 
@@ -157,7 +158,7 @@ func (p *plan) split(at time.Time) int {
 		return i
 	}
 	before := p.points[max(0, i-1)]
-	free := node.Resources{}
+	free := requests.Resources{}
 	for name, amount := range before.free {
 		free[name] = amount
 	}
@@ -166,7 +167,7 @@ func (p *plan) split(at time.Time) int {
 }
 
 // take takes what a pod needs from a time on, until another one or, if that is zero, for ever.
-func (p *plan) take(w *node.Outlined, from, until time.Time) {
+func (p *plan) take(w *prospect.Outlined, from, until time.Time) {
 	first := p.split(from)
 	last := len(p.points)
 	if !until.IsZero() {
@@ -184,7 +185,7 @@ func (p *plan) take(w *node.Outlined, from, until time.Time) {
 }
 
 // earliest returns when a pod fits for as long as it is expected to run, at a time or later; false for never.
-func (p *plan) earliest(w *node.Outlined, runs Runs, from time.Time) (time.Time, bool) {
+func (p *plan) earliest(w *prospect.Outlined, runs Runs, from time.Time) (time.Time, bool) {
 	first, found := slices.BinarySearchFunc(p.points, from, func(p point, at time.Time) int { return p.at.Compare(at) })
 	if !found {
 		first = max(0, first-1)
@@ -209,7 +210,7 @@ func (p *plan) earliest(w *node.Outlined, runs Runs, from time.Time) (time.Time,
 	return time.Time{}, false
 }
 
-func (p *plan) fits(at *point, w *node.Outlined) bool {
+func (p *plan) fits(at *point, w *prospect.Outlined) bool {
 	if at.pods < w.Pods {
 		return false
 	}

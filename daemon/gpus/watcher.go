@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/cards"
 	"github.com/jobd/jobd/runtime/devices"
 	"github.com/jobd/jobd/runtime/nvidia"
 )
@@ -77,16 +77,16 @@ func New(o Options) *Watcher {
 func (w *Watcher) Moved() bool { return w.o.Devices.Moved() }
 
 // Kinds returns the kinds of devices of which the amount does not say everything.
-func (w *Watcher) Kinds() map[corev1.ResourceName]node.Devices {
-	kinds := map[corev1.ResourceName]node.Devices{}
+func (w *Watcher) Kinds() map[corev1.ResourceName]cards.Devices {
+	kinds := map[corev1.ResourceName]cards.Devices{}
 	for _, s := range w.o.Devices.States() {
-		k := node.Devices{Shared: s.Shared, Replicas: int64(s.Replicas)}
+		k := cards.Devices{Shared: s.Shared, Replicas: int64(s.Replicas)}
 		for _, d := range s.Devices {
 			pods := make(map[types.UID]int64, len(d.Pods))
 			for uid, shares := range d.Pods {
 				pods[types.UID(uid)] = int64(shares)
 			}
-			k.All = append(k.All, node.Device{Pods: pods, Used: d.Used})
+			k.All = append(k.All, cards.Device{Pods: pods, Used: d.Used})
 		}
 		kinds[s.Kind] = k
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -37,10 +37,10 @@ type Pod struct {
 }
 
 // Fold takes in the ends of containers, each once, however often it is reported. It reports whether there was one.
-func (p *Pod) Fold(observations []pod.Observation) (changed bool) {
+func (p *Pod) Fold(observations []duty.Observation) (changed bool) {
 	for i := range observations {
 		o := &observations[i]
-		if o.What != pod.Exited && o.What != pod.Lost {
+		if o.What != duty.Exited && o.What != duty.Lost {
 			continue
 		}
 		at := slices.IndexFunc(p.Containers, func(c wire.Container) bool { return c.Name == o.Container })
@@ -53,7 +53,7 @@ func (p *Pod) Fold(observations []pod.Observation) (changed bool) {
 			continue
 		}
 		c.Restarts, c.ExitCode, c.Reason = o.Attempt, o.Status.ExitCode, reason(o)
-		if o.What == pod.Lost {
+		if o.What == duty.Lost {
 			c.ExitCode = lostExitCode
 		}
 		c.Add(used(o.Status.Used))
@@ -71,9 +71,9 @@ func (p *Pod) Fold(observations []pod.Observation) (changed bool) {
 // lostExitCode is the exit code in the status of a container when nobody knows how it ended.
 const lostExitCode = 137
 
-func reason(o *pod.Observation) string {
+func reason(o *duty.Observation) string {
 	switch {
-	case o.What == pod.Lost:
+	case o.What == duty.Lost:
 		return "ContainerStatusUnknown"
 	case o.Status.StartError != "":
 		return "StartError"

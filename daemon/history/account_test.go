@@ -14,29 +14,29 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/history"
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
 // Each end of a container counts once, however often it is reported and in whatever order.
 func TestFoldCountsEachEndOnce(t *testing.T) {
-	end := func(container string, attempt, code int, oom bool) pod.Observation {
-		return pod.Observation{What: pod.Exited, Container: container, Attempt: attempt, Status: runtime.Status{
+	end := func(container string, attempt, code int, oom bool) duty.Observation {
+		return duty.Observation{What: duty.Exited, Container: container, Attempt: attempt, Status: runtime.Status{
 			ExitCode: code, OOMKilled: oom, Used: runtime.Used{CPU: 1500 * time.Millisecond, PeakMemory: int64(100 * (attempt + 1))},
 		}}
 	}
 	p := &Pod{}
 	first := end("main", 0, 137, true)
-	if !p.Fold([]pod.Observation{{What: pod.Started, Container: "main"}, first, first}) {
+	if !p.Fold([]duty.Observation{{What: duty.Started, Container: "main"}, first, first}) {
 		t.Error("no end was taken in")
 	}
-	if p.Fold([]pod.Observation{first}) {
+	if p.Fold([]duty.Observation{first}) {
 		t.Error("an end that is known was taken in again")
 	}
-	if !p.Fold([]pod.Observation{end("main", 1, 0, false), end("side", 0, 1, false)}) {
+	if !p.Fold([]duty.Observation{end("main", 1, 0, false), end("side", 0, 1, false)}) {
 		t.Error("no further end was taken in")
 	}
-	p.Fold([]pod.Observation{first, {What: pod.Lost, Container: "side", Attempt: 1}})
+	p.Fold([]duty.Observation{first, {What: duty.Lost, Container: "side", Attempt: 1}})
 	main, side := p.Containers[0], p.Containers[1]
 	if main.CPUSeconds != 3 || main.PeakMemory != 200 || main.Restarts != 1 || main.ExitCode != 0 || main.Reason != "" {
 		t.Errorf("main is %+v", main)

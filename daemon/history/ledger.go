@@ -19,10 +19,10 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
 )
 
@@ -165,7 +165,7 @@ func usageKey(pod types.UID) string   { return store.Key(objects.Usages, "", str
 func accountKey(job types.UID) string { return store.Key(objects.Accounts, "", string(job)) }
 
 // Observed takes in what was observed of a pod, which the pod's status by now has too.
-func (c *Ledger) Observed(p *loop.Pass, obj *corev1.Pod, observations []pod.Observation) error {
+func (c *Ledger) Observed(p *loop.Pass, obj *corev1.Pod, observations []duty.Observation) error {
 	use, err := c.used(p, obj)
 	if err != nil || use == nil {
 		return err

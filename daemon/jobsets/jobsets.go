@@ -37,16 +37,15 @@ const (
 // JobSets is the controller of JobSets. What was set aside is kept under the name of this type (loop.Controller).
 type JobSets struct {
 	loop.Base
-	loop.NoJobs
+	*loop.Children[*record]
 	timers  *loop.Timers
 	jobs    Jobs
 	claims  Claims
 	garbage Garbage
 	doors   *door.Keeper
 
-	known      map[types.UID]*record
-	controller map[types.UID]types.UID // of a Job: the JobSet
-	dirty      *loop.Queue[string]     // JobSets that something has happened to
+	known map[types.UID]*record
+	dirty *loop.Queue[string] // JobSets that something has happened to
 }
 
 type record struct {
@@ -54,6 +53,9 @@ type record struct {
 	key      string
 	refusals int // one after the other
 }
+
+// Key implements loop.Parent.
+func (r *record) Key() string { return r.key }
 
 // Jobs changes Jobs on behalf of their JobSets.
 type Jobs interface {
@@ -77,9 +79,10 @@ type Garbage interface {
 
 // New makes the controller.
 func New(timers *loop.Timers, jobs Jobs, claims Claims, garbage Garbage, doors *door.Keeper) *JobSets {
+	known, dirty := map[types.UID]*record{}, loop.NewQueue[string]()
 	return &JobSets{
-		timers: timers, jobs: jobs, claims: claims, garbage: garbage, doors: doors,
-		known: map[types.UID]*record{}, controller: map[types.UID]types.UID{}, dirty: loop.NewQueue[string](),
+		Children: loop.NewChildren(objects.JobSets, api.Of, known, dirty),
+		timers:   timers, jobs: jobs, claims: claims, garbage: garbage, doors: doors, known: known, dirty: dirty,
 	}
 }
 
@@ -134,63 +137,9 @@ func (c *JobSets) Gone(p *loop.Pass, o store.Object) {
 func (c *JobSets) forget(uid types.UID) {
 	if rec, ok := c.known[uid]; ok {
 		for job := range rec.UIDs() {
-			delete(c.controller, job)
+			c.Disown(job)
 		}
 		delete(c.known, uid)
-	}
-}
-
-// setJob folds in a Job for the JobSet that controls it.
-func (c *JobSets) setJob(j *batchv1.Job) {
-	_, owner := api.Of(j)
-	if owner == "" {
-		return
-	}
-	if rec, ok := c.known[owner]; ok && c.fold(rec, j) {
-		c.dirty.Add(rec.key)
-	}
-}
-
-// fold folds a Job into the record of its JobSet, and reports whether a decision is to be taken.
-func (c *JobSets) fold(rec *record, j *batchv1.Job) bool {
-	name, owner := api.Of(j)
-	if rec.key != store.Key(objects.JobSets, j.Namespace, name) {
-		return false // it is in another namespace
-	}
-	c.controller[j.UID] = owner
-	return rec.SetJob(j)
-}
-
-// JobRecovered implements loop.JobFollower.
-func (c *JobSets) JobRecovered(_ string, j *batchv1.Job) { c.setJob(j) }
-
-// JobSetAside implements loop.JobFollower: a Job that was set aside counts as it was.
-func (c *JobSets) JobSetAside(j *batchv1.Job) { c.setJob(j) }
-
-// JobGone implements loop.JobFollower.
-func (c *JobSets) JobGone(_ *loop.Pass, _ string, j *batchv1.Job) { c.drop(j.UID) }
-
-// JobChanged folds a Job as it now is into the record of the JobSet that controls it, or did until now.
-func (c *JobSets) JobChanged(_ *loop.Pass, _ string, j *batchv1.Job) error {
-	if before, ok := c.controller[j.UID]; ok {
-		if _, owner := api.Of(j); owner != before {
-			c.drop(j.UID)
-		}
-	}
-	c.setJob(j)
-	return nil
-}
-
-// drop takes in the end of a Job for the JobSet that controlled it.
-func (c *JobSets) drop(uid types.UID) {
-	owner, ok := c.controller[uid]
-	if !ok {
-		return
-	}
-	delete(c.controller, uid)
-	if rec, ok := c.known[owner]; ok {
-		rec.DropJob(uid)
-		c.dirty.Add(rec.key)
 	}
 }
 
@@ -255,7 +204,7 @@ func (c *JobSets) recordOf(p *loop.Pass, key string, js *jobsetv1.JobSet) (rec *
 		var ok bool
 		if j, ok, err = p.Jobs.Get(job); ok && err == nil {
 			if _, owner := api.Of(j); owner == js.UID {
-				c.fold(rec, j)
+				c.Adopt(rec, j)
 			}
 			p.Jobs.Drop(job)
 		}

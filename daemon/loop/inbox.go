@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // Inbox takes in what happens outside of the store: the reports of workers and the runtime, in the order in which they
@@ -14,7 +14,7 @@ type Inbox struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
-	reports [][]pod.Observation
+	reports [][]duty.Observation
 	due     bool        // the loop should look at them now
 	timer   *time.Timer // sets due; nil if nothing waits for that
 }
@@ -27,7 +27,7 @@ const BatchDelay = 20 * time.Millisecond
 func NewInbox() *Inbox { return &Inbox{wake: make(chan struct{}, 1)} }
 
 // Report takes in observations, which belong to the loop from now on.
-func (i *Inbox) Report(o []pod.Observation) {
+func (i *Inbox) Report(o []duty.Observation) {
 	if i.add(o) {
 		i.Nudge()
 	}
@@ -42,12 +42,12 @@ func (i *Inbox) Nudge() {
 }
 
 // add takes in a report and reports whether the loop should look at it now. If not, a nudge follows later.
-func (i *Inbox) add(report []pod.Observation) (due bool) {
+func (i *Inbox) add(report []duty.Observation) (due bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.reports = append(i.reports, report)
 	switch {
-	case slices.ContainsFunc(report, func(o pod.Observation) bool { return !o.Later }):
+	case slices.ContainsFunc(report, func(o duty.Observation) bool { return !o.Later }):
 		i.due = true
 	case i.timer == nil:
 		i.timer = time.AfterFunc(BatchDelay, func() {
@@ -67,7 +67,7 @@ func (i *Inbox) isDue() bool {
 }
 
 // take returns all reports, whether or not they are due.
-func (i *Inbox) take() [][]pod.Observation {
+func (i *Inbox) take() [][]duty.Observation {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	taken := i.reports
@@ -80,7 +80,7 @@ func (i *Inbox) take() [][]pod.Observation {
 }
 
 // giveBack puts reports back in front of those that have come since.
-func (i *Inbox) giveBack(reports [][]pod.Observation) {
+func (i *Inbox) giveBack(reports [][]duty.Observation) {
 	if len(reports) == 0 {
 		return
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/follow"
 	"github.com/jobd/jobd/daemon/metrics"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/internal/watchdog"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/store"
@@ -62,7 +62,7 @@ type Loop struct {
 	// freed are the namespaces whose ResourceQuotas the last pass has made allow more.
 	freed []string
 	// held are observations of pods that were set aside.
-	held [][]pod.Observation
+	held [][]duty.Observation
 	// work is what it is at work on, and faults what has come of that while passes could not be written.
 	work   work
 	faults faults

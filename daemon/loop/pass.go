@@ -13,9 +13,9 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
 )
 
@@ -48,7 +48,7 @@ type Pass struct {
 
 	loop     *Loop
 	tx       *store.Tx
-	observed map[types.UID][]pod.Observation
+	observed map[types.UID][]duty.Observation
 	effects  []func()
 	budget   int
 	written  int
@@ -79,7 +79,7 @@ func (l *Loop) newPass(tx *store.Tx, now time.Time) *Pass {
 }
 
 // run runs the whole pass. After an error nothing was written, but the records may be ahead of the store.
-func (p *Pass) run(reports [][]pod.Observation) error {
+func (p *Pass) run(reports [][]duty.Observation) error {
 	for _, step := range []func() error{
 		p.fold,
 		func() error { p.observe(reports); return nil },
@@ -190,8 +190,8 @@ func (p *Pass) gone(o store.Object) {
 }
 
 // observe sorts the observations by their pods.
-func (p *Pass) observe(reports [][]pod.Observation) {
-	p.observed = make(map[types.UID][]pod.Observation, len(reports))
+func (p *Pass) observe(reports [][]duty.Observation) {
+	p.observed = make(map[types.UID][]duty.Observation, len(reports))
 	for _, report := range reports {
 		for len(report) > 0 { // most are about one pod: no need to copy them
 			uid, n := report[0].UID, 1
@@ -212,7 +212,7 @@ func (p *Pass) observe(reports [][]pod.Observation) {
 }
 
 // TakeObserved returns what the workers have observed of a pod, and forgets it: the caller has to take it in.
-func (p *Pass) TakeObserved(uid types.UID) []pod.Observation {
+func (p *Pass) TakeObserved(uid types.UID) []duty.Observation {
 	taken := p.observed[uid]
 	delete(p.observed, uid)
 	p.Figures.Observations += len(taken)
@@ -221,7 +221,7 @@ func (p *Pass) TakeObserved(uid types.UID) []pod.Observation {
 
 // unsettled returns the observations that the pass did not come to, of pods that are still of interest, and those of pods that
 // were set aside.
-func (p *Pass) unsettled() (rest, aside [][]pod.Observation) {
+func (p *Pass) unsettled() (rest, aside [][]duty.Observation) {
 	for uid, observed := range p.observed {
 		for _, o := range p.loop.concerns.observers {
 			if o.Observes(uid) {

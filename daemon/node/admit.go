@@ -6,18 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Step is one decision, to be carried out in one transaction.
-type Step struct {
-	// Bind are the pods to be bound to the node: one, or those of a gang together.
-	Bind []types.UID
-	// Continue are displaced pods that go on: one, or those of a group that were paused together.
-	Continue []types.UID
-	// Victims are pods to be preempted by others, of which For is the first, and Pause those that are to be paused for them instead
-	// (Displaced). Nominate are pods for which resources are reserved from now on.
-	Nominate, Victims, Pause []types.UID
-	For                      types.UID
-}
-
 // stepsAtOnce is how much Next compares before it lets others go on.
 const stepsAtOnce = 100_000
 
@@ -160,17 +148,6 @@ func (n *Node) able(l *line) (able []*waiter) {
 		}
 	}
 	return able
-}
-
-// without calls ask as if nothing were reserved for those pods.
-func (n *Node) without(pods []*waiter, ask func()) {
-	for _, w := range pods {
-		if w.nominated {
-			n.reserved.add(w.Pod, -1)
-			defer n.reserved.add(w.Pod, 1)
-		}
-	}
-	ask()
 }
 
 func (n *Node) bind(pods []*waiter) (uids []types.UID) {

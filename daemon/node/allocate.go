@@ -7,14 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// wish is what a pod on the node is to get in addition to what it has (KEP-1287), for which there is no room now.
-type wish struct {
-	namespace string
-	priority  int32
-	extra     Resources
-}
+	"github.com/jobd/jobd/daemon/requests"
+)
 
 // Allocate gives a pod on the node other requests, those of now, and returns an empty reason; or it returns why it cannot, as
 // the reason and message of the condition PodResizePending. With keep, a pod that waits for room keeps pods of the same
@@ -28,7 +23,7 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 		n.forgetWish(uid)
 		return "", ""
 	}
-	extra := Resources{}
+	extra := requests.Resources{}
 	for _, name := range slices.SortedFunc(maps.Keys(now.shape.ask), kubeletOrder) {
 		ask, has := now.shape.ask[name], b.shape.ask[name]
 		if ask <= has || n.Allocatable == nil {
@@ -71,6 +66,7 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 	delete(n.bound, uid) // what it asks of others may be known anew, and others are then looked at
 	n.take(now)
 	b.Pod, n.bound[uid] = now, b
+	n.cards.Bound(uid, now.shape.ask)
 	n.used.add(b.Pod, 1)
 	n.freeze(b, frozen)
 	n.displace(b, displaced)

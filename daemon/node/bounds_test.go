@@ -9,6 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/relation"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // keepsApart makes a pod of a namespace with anti-affinity of that many terms, each with as many expressions, for any pod.
@@ -72,7 +75,7 @@ func TestNewRulesAreComparedLater(t *testing.T) {
 	for name, group := range map[string]string{"one by one": "", "as a gang": "ns/g"} {
 		t.Run(name, func(t *testing.T) {
 			n := onHost(waiting + 10)
-			n.Offer(Resources{"cpu": 1000})
+			n.Offer(requests.Resources{"cpu": 1000})
 			n.SetGroup("ns/g", Group{Gang: true, MinCount: waiting})
 			n.run(want("blocker", 0, 1000), 0)
 			for i := range waiting {
@@ -148,7 +151,7 @@ func TestPodsOfAJobAreComparedOnce(t *testing.T) {
 		}}}}
 		n.Wait(PodOf(probe), false)
 		defer n.Gone(probe.UID)
-		return slices.ContainsFunc(n.current(n.waiting["7"]).matches, func(id int) bool { return n.byID[id] != nil })
+		return slices.ContainsFunc(n.current(n.waiting["7"]).matches, func(id int) bool { return n.rules.Get(id) != nil })
 	}
 	if !matches("7") || matches("8") {
 		t.Error("a rule about indexes does not tell them apart")
@@ -162,8 +165,8 @@ func TestRulesAreBounded(t *testing.T) {
 	for i := range 20 {
 		n.Wait(PodOf(keepsApart("greedy", fmt.Sprint(i), 100, 1)), false)
 	}
-	if len(n.rules) != maxOwnRules {
-		t.Errorf("%d rules", len(n.rules))
+	if n.rules.Len() != relation.MaxOwnRules {
+		t.Errorf("%d rules", n.rules.Len())
 	}
 	n.Wait(PodOf(keepsApart("modest", "p", 1, 1)), false)
 	if n.waiting["modest/p"].shape.crowded {
@@ -173,8 +176,8 @@ func TestRulesAreBounded(t *testing.T) {
 		namespace := fmt.Sprint("greedy", i)
 		n.Wait(PodOf(keepsApart(namespace, "p", 100, 1)), false)
 	}
-	if len(n.rules) > maxRules {
-		t.Errorf("%d rules", len(n.rules))
+	if n.rules.Len() > relation.MaxRules {
+		t.Errorf("%d rules", n.rules.Len())
 	}
 	cordon(n, false)
 	decide(n)
@@ -203,8 +206,8 @@ func TestRulesAreBounded(t *testing.T) {
 		}
 		decide(n)
 	}
-	if len(n.rules)+len(n.rulesBy)+len(n.byID)+len(n.shapes)+n.crowded > 0 {
-		t.Errorf("%d rules, %d shapes and %d crowded pods are left", len(n.rules), len(n.shapes), n.crowded)
+	if n.rules.Len()+len(n.shapes)+n.crowded > 0 {
+		t.Errorf("%d rules, %d shapes and %d crowded pods are left", n.rules.Len(), len(n.shapes), n.crowded)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // TestCases plays the files of testdata/cases: what happens on a node, and what is decided for that. With -rewrite it
@@ -53,7 +55,7 @@ type play struct {
 
 // newPlay makes the node that a case begins with: "node cpu=2 memory=100 pods=9", which is the default.
 func newPlay(t *testing.T, d *datadriven.TestData) *play {
-	pods, allocatable := 9, Resources{"cpu": 2000, "memory": 100}
+	pods, allocatable := 9, requests.Resources{"cpu": 2000, "memory": 100}
 	starvation := 0
 	for _, arg := range d.CmdArgs {
 		switch value := arg.Vals[0]; arg.Key {
@@ -79,7 +81,7 @@ func number(t *testing.T, value string) int {
 }
 
 // set puts an amount as manifests write it into resources.
-func set(t *testing.T, r Resources, name, value string) {
+func set(t *testing.T, r requests.Resources, name, value string) {
 	q, err := resource.ParseQuantity(value)
 	if err != nil {
 		t.Fatalf("%s=%s: %v", name, value, err)

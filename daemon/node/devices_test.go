@@ -11,6 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/jobd/jobd/daemon/cards"
+	"github.com/jobd/jobd/daemon/prospect"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 const (
@@ -22,15 +26,15 @@ const (
 type board struct {
 	*Node
 	replicas int64
-	cards    []Device
+	cards    []cards.Device
 }
 
-func newBoard(cards int, replicas int64) *board {
-	offered := Resources{gpu: int64(cards)}
+func newBoard(count int, replicas int64) *board {
+	offered := requests.Resources{gpu: int64(count)}
 	if replicas > 0 {
-		offered[share] = int64(cards) * replicas
+		offered[share] = int64(count) * replicas
 	}
-	b := &board{New(100, offered), replicas, make([]Device, cards)}
+	b := &board{New(100, offered), replicas, make([]cards.Device, count)}
 	for i := range b.cards {
 		b.cards[i].Pods = map[types.UID]int64{}
 	}
@@ -39,11 +43,11 @@ func newBoard(cards int, replicas int64) *board {
 }
 
 func (b *board) tell() {
-	d := Devices{All: b.cards}
+	d := cards.Devices{All: b.cards}
 	if b.replicas > 0 {
 		d.Shared, d.Replicas = share, b.replicas
 	}
-	b.SetDevices(map[corev1.ResourceName]Devices{gpu: d})
+	b.SetDevices(map[corev1.ResourceName]cards.Devices{gpu: d})
 }
 
 // use says which cards others use.
@@ -58,7 +62,7 @@ func (b *board) use(cards ...int) {
 func (b *board) give(uid types.UID) error {
 	ask := b.bound[uid].shape.ask
 	for range ask[gpu] {
-		i := slices.IndexFunc(b.cards, func(d Device) bool { return len(d.Pods) == 0 && !d.Used })
+		i := slices.IndexFunc(b.cards, func(d cards.Device) bool { return len(d.Pods) == 0 && !d.Used })
 		if i < 0 {
 			return fmt.Errorf("%s finds no card", uid)
 		}
@@ -67,11 +71,11 @@ func (b *board) give(uid types.UID) error {
 	for range ask[share] {
 		best := -1
 		for i, d := range b.cards {
-			shares, whole := b.on(&d)
+			shares, whole := b.Node.cards.On(&d)
 			if d.Used || whole || shares == b.replicas {
 				continue
 			}
-			if least, _ := b.on(&b.cards[max(best, 0)]); best < 0 || shares < least {
+			if least, _ := b.Node.cards.On(&b.cards[max(best, 0)]); best < 0 || shares < least {
 				best = i
 			}
 		}
@@ -109,7 +113,7 @@ func (b *board) settle() (bound []types.UID, err error) {
 	return bound, nil
 }
 
-func requesting(uid string, priority int32, ask Resources) *Pod {
+func requesting(uid string, priority int32, ask requests.Resources) *Pod {
 	p := &Pod{UID: types.UID(uid), Priority: priority}
 	p.shape = newShape(ask, nil, PodOf(&corev1.Pod{}).shape.terms, false)
 	return p
@@ -154,7 +158,7 @@ func TestDevices(t *testing.T) {
 					b.gone(types.UID(uid))
 				} else {
 					uid, text, _ := strings.Cut(step, ":")
-					ask := Resources{}
+					ask := requests.Resources{}
 					for ; text != ""; text = text[2:] {
 						ask[map[byte]corev1.ResourceName{'g': gpu, 's': share}[text[0]]] = int64(text[1] - '0')
 					}
@@ -190,12 +194,12 @@ func TestDevices(t *testing.T) {
 func TestDevicesInRoom(t *testing.T) {
 	b := newBoard(2, 0)
 	b.use(0, 1)
-	b.Wait(requesting("a", 0, Resources{gpu: 1}), false)
+	b.Wait(requesting("a", 0, requests.Resources{gpu: 1}), false)
 	if _, err := b.settle(); err != nil {
 		t.Fatal(err)
 	}
 	r, _ := b.Room("a")
-	if len(r.Short) != 1 || r.Short[0] != (Shortage{Resource: gpu, Request: 1, Free: 0, Allocatable: 2, Used: 2}) {
+	if len(r.Short) != 1 || r.Short[0] != (prospect.Shortage{Resource: gpu, Request: 1, Free: 0, Allocatable: 2, Used: 2}) {
 		t.Errorf("%+v", r.Short)
 	}
 	if !b.WantsDevices() {
@@ -213,7 +217,7 @@ func TestSharesOfWhatAPodHasAsAWhole(t *testing.T) {
 		b := newBoard(cards, 4)
 		b.StarvationAfter = time.Minute
 		b.At(time.Unix(1, 0))
-		b.Wait(requesting("both", 0, Resources{gpu: 1, share: 1}), false)
+		b.Wait(requesting("both", 0, requests.Resources{gpu: 1, share: 1}), false)
 		bound, err := b.settle()
 		if err != nil || len(bound) != cards-1 {
 			t.Fatalf("%d cards: %v %v", cards, bound, err)
@@ -226,7 +230,7 @@ func TestSharesOfWhatAPodHasAsAWhole(t *testing.T) {
 			t.Errorf("what it lacks: %+v", r.Short)
 		}
 		b.At(time.Unix(3600, 0))
-		b.Wait(requesting("later", 0, Resources{gpu: 1}), false)
+		b.Wait(requesting("later", 0, requests.Resources{gpu: 1}), false)
 		if bound, err := b.settle(); err != nil || !slices.Equal(bound, []types.UID{"later"}) {
 			t.Errorf("behind it: %v %v", bound, err)
 		}
@@ -237,13 +241,13 @@ func TestSharesOfWhatAPodHasAsAWhole(t *testing.T) {
 func TestDevicesArePreempted(t *testing.T) {
 	b := newBoard(1, 4)
 	for _, uid := range []string{"a", "b"} {
-		b.Wait(requesting(uid, 0, Resources{share: 1}), false)
+		b.Wait(requesting(uid, 0, requests.Resources{share: 1}), false)
 		if bound, err := b.settle(); err != nil || len(bound) != 1 {
 			t.Fatal(bound, err)
 		}
 		b.Bound(b.bound[types.UID(uid)].Pod, time.Unix(1, 0), false)
 	}
-	b.Wait(requesting("first", 10, Resources{gpu: 1}), false)
+	b.Wait(requesting("first", 10, requests.Resources{gpu: 1}), false)
 	step, ok := b.Next(nil)
 	if slices.Sort(step.Victims); !ok || !slices.Equal(step.Victims, []types.UID{"a", "b"}) {
 		t.Fatalf("%+v", step)
@@ -261,7 +265,7 @@ func TestSharesDoNotStarveAWholeCard(t *testing.T) {
 	b.StarvationAfter = time.Minute
 	now := time.Unix(1000, 0)
 	b.At(now)
-	add := func(uid string, ask Resources) {
+	add := func(uid string, ask requests.Resources) {
 		p := requesting(uid, 0, ask)
 		p.Created = seconds(now)
 		b.Wait(p, false)
@@ -277,13 +281,13 @@ func TestSharesDoNotStarveAWholeCard(t *testing.T) {
 		}
 		return all
 	}
-	add("s0", Resources{share: 1})
+	add("s0", requests.Resources{share: 1})
 	settle()
-	add("whole", Resources{gpu: 1})
+	add("whole", requests.Resources{gpu: 1})
 	settle()
 	for i := 1; i < 100; i++ {
 		now = now.Add(10 * time.Second)
-		add(fmt.Sprintf("s%d", i), Resources{share: 1})
+		add(fmt.Sprintf("s%d", i), requests.Resources{share: 1})
 		settle()
 		uid := types.UID(fmt.Sprintf("s%d", i-1))
 		if b.bound[uid] == nil {
@@ -330,11 +334,11 @@ func TestDevicesAtRandom(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
 				made++
-				ask := Resources{gpu: rapid.Int64Range(1, int64(cards)).Draw(t, "whole")}
+				ask := requests.Resources{gpu: rapid.Int64Range(1, int64(cards)).Draw(t, "whole")}
 				b.Wait(requesting(fmt.Sprint("w", made), 0, ask), false)
 			case 1:
 				made++
-				b.Wait(requesting(fmt.Sprint("s", made), 0, Resources{share: 1}), false)
+				b.Wait(requesting(fmt.Sprint("s", made), 0, requests.Resources{share: 1}), false)
 			case 2:
 				if uids := slices.Sorted(maps.Keys(b.bound)); len(uids) > 0 {
 					b.gone(rapid.SampledFrom(uids).Draw(t, "which"))

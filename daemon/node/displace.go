@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/relation"
@@ -129,16 +128,6 @@ func (n *Node) continued(pods []*waiter) (uids []types.UID) {
 		uids = append(uids, b.UID)
 	}
 	return uids
-}
-
-// pausable reports whether all of a candidate can be paused, and whether that gives others something.
-func (c *candidate) pausable() bool {
-	for _, b := range c.pods {
-		if !b.Pausable || b.frozen || b.pausing() || b.shape.ask[corev1.ResourceCPU] == 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // Continues reports whether a pod waits for its CPU only, since it is paused for others.

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // shift is a pod of a random workload in which those of a higher priority displace others, as it would be stored.
@@ -54,7 +55,7 @@ func newPausingWorld(t *rapid.T) *pausingWorld {
 
 // restart makes the node anew of what is stored.
 func (w *pausingWorld) restart() {
-	w.n = New(w.most, Resources{corev1.ResourceCPU: ofMachine, corev1.ResourceMemory: w.memory})
+	w.n = New(w.most, requests.Resources{corev1.ResourceCPU: ofMachine, corev1.ResourceMemory: w.memory})
 	w.n.StarvationAfter = 50 * time.Second
 	for _, g := range []string{"ns/g0", "ns/g1"} {
 		w.n.SetGroup(g, Group{Gang: true, MinCount: 1, All: true})

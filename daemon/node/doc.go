@@ -30,11 +30,11 @@
 //
 // # What is ordered
 //
-// Pods are looked at in the order of their priority, then those that somebody has put ahead (Reorder), then with Fair those of the
-// account that has used least, then the oldest. A
-// pod that does not fit holds up nobody behind it, until it has waited for StarvationAfter: then nothing that it needs is given to
-// those behind it any more (reservation). A gang counts as one: as many of its pods as have to start together are
-// bound in one step, or none is. Room that is reserved for a nominated pod goes to nobody of the same or a lower priority.
+// Pods are looked at in the order of their priority, then those that somebody has put ahead (Reorder), then, after
+// ShareFairly, those of the account that has used least, then the oldest. A pod that does not fit holds up nobody behind it,
+// until it has waited for StarvationAfter: then nothing that it needs is given to those behind it any more (reservation). A
+// gang counts as one: as many of its pods as have to start together are bound in one step, or none is. Room that is reserved
+// for a nominated pod goes to nobody of the same or a lower priority.
 //
 // # What is durable
 //
@@ -47,6 +47,12 @@
 // its favour. Next returns an empty step after some time (stepsAtOnce) so that others can go on; call it again. A Pod must
 // not be changed once it was passed to a Node. A Node must not be used by several goroutines at a time. Why and Room, which
 // explain to people what a pod waits for, change no decision.
+//
+// # What stands elsewhere
+//
+// What needs no node is in packages below: what pods ask that can be counted (requests), of the machine (fit) and of each other (relation,
+// which keeps the rules), who has used least (fairness), whether devices are found one by one (cards), and who ends for a critical pod
+// (critical). What Room and Outlook return is in prospect, so that those who explain or look ahead need not know a node.
 //
 // What is decided for what is shown by the cases in testdata/cases.
 package node

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // pod returns a pod that requests some cpu.
@@ -23,7 +24,7 @@ func pod(uid types.UID, cpu string, priority int32) *node.Pod {
 
 // A pod of a higher priority gets the room of one that runs.
 func Example() {
-	n := node.New(110, node.Resources{"cpu": 2000})
+	n := node.New(110, requests.Resources{"cpu": 2000})
 	n.Bound(pod("nightly", "2", 0), time.Unix(0, 0), false)
 	n.Wait(pod("urgent", "1", 100), false)
 	for step, ok := n.Next(nil); ok; step, ok = n.Next(nil) {

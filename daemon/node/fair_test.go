@@ -9,14 +9,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/jobd/jobd/daemon/fairness"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 func by(account string) func(*Pod) { return func(p *Pod) { p.SetAccount(account) } }
 
 // fairNode is a node on which use counts half after an hour.
 func fairNode(cpu int64) *Node {
-	n := New(100, Resources{"cpu": cpu})
-	n.Fair = &Fair{HalfLife: time.Hour}
+	n := New(100, requests.Resources{"cpu": cpu})
+	n.ShareFairly(time.Hour)
 	n.At(time.Unix(1000, 0))
 	return n
 }
@@ -73,7 +76,7 @@ func TestThoseWhoStartAtOnceAreOfDifferentAccounts(t *testing.T) {
 
 func TestPriorityAndThoseThatArePutAheadComeBeforeAFairShare(t *testing.T) {
 	n := fairNode(1000)
-	n.SetAccount(Account{Name: "alice", Used: 1000, At: 1_000_000})
+	n.SetAccount(fairness.Account{Name: "alice", Used: 1000, At: 1_000_000})
 	n.Wait(want("b", 1, 1000).with(by("bob")), false)
 	n.Wait(want("a", 2, 1000).with(by("alice")).with(func(p *Pod) { p.Priority, p.Polite = 1, true }), false)
 	n.Wait(want("c", 3, 1000).with(by("alice")).with(func(p *Pod) { p.Ahead = 5 }), false)
@@ -93,14 +96,14 @@ func TestUseDecays(t *testing.T) {
 	n.run(want("a", 1, 2000).with(by("alice")), 1)
 	n.At(time.Unix(1000, 0))
 	n.At(time.Unix(1000+100, 0))
-	if a := n.Accounts(time.UnixMilli(n.clock))[0]; math.Abs(a.Used-50) > 1 || a.Running != 0.5 || a.Share != 1 {
+	if a := n.Accounts(time.Unix(n.now, 0))[0]; math.Abs(a.Used-50) > 1 || a.Running != 0.5 || a.Share != 1 {
 		t.Errorf("after 100 s of half the machine: %+v", a)
 	}
 	n.Gone("a")
 	n.At(time.Unix(1000+100, 0))
-	used := n.Accounts(time.UnixMilli(n.clock))[0].Used
+	used := n.Accounts(time.Unix(n.now, 0))[0].Used
 	n.At(time.Unix(1000+100+3600, 0))
-	if a := n.Accounts(time.UnixMilli(n.clock))[0]; math.Abs(a.Used-used/2) > 1e-6 || a.Running != 0 {
+	if a := n.Accounts(time.Unix(n.now, 0))[0]; math.Abs(a.Used-used/2) > 1e-6 || a.Running != 0 {
 		t.Errorf("after an hour without anything: %+v, of %v before", a, used)
 	}
 	n.TakeAccounts()
@@ -115,8 +118,8 @@ func TestUseDecays(t *testing.T) {
 func TestSharesConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const cpus, hours = 4, 12
-		n := New(100, Resources{"cpu": cpus * 1000})
-		n.Fair = &Fair{HalfLife: time.Hour}
+		n := New(100, requests.Resources{"cpu": cpus * 1000})
+		n.ShareFairly(time.Hour)
 		shares := map[string]float64{}
 		total := 0.0
 		for i := range rapid.IntRange(2, 4).Draw(t, "people") {
@@ -174,7 +177,7 @@ func TestSharesConverge(t *testing.T) {
 func TestUseOutlivesTheDaemon(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		always, again := fairNode(4000), fairNode(4000)
-		stored := map[string]Account{}
+		stored := map[string]fairness.Account{}
 		running := map[types.UID]*Pod{}
 		now := int64(1000)
 		take := func() {
@@ -205,7 +208,7 @@ func TestUseOutlivesTheDaemon(t *testing.T) {
 			case 2:
 				take()
 				again = New(100, always.Allocatable)
-				again.Fair = always.Fair
+				again.ShareFairly(time.Hour)
 				for _, p := range running {
 					q := *p
 					again.run(&q, now)

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Pause is how a pod on the node stands to the pauses of its Job.
@@ -60,13 +62,13 @@ func (n *Node) freeze(b *bound, frozen bool) {
 		times = -1
 	}
 	n.unblock()
-	n.used.all.amounts.add(b.cpu(), times)
-	n.used.by[b.Priority].amounts.add(b.cpu(), times)
+	n.used.all.amounts.Add(b.cpu(), times)
+	n.used.by[b.Priority].amounts.Add(b.cpu(), times)
 }
 
 // cpu is what a pod gives back while it is frozen.
-func (b *bound) cpu() Resources {
-	return Resources{corev1.ResourceCPU: b.shape.ask[corev1.ResourceCPU]}
+func (b *bound) cpu() requests.Resources {
+	return requests.Resources{corev1.ResourceCPU: b.shape.ask[corev1.ResourceCPU]}
 }
 
 // keeps is the shape of a pod with what it keeps now, or will before long.
@@ -88,6 +90,6 @@ func (b *bound) withoutCPU() *shape {
 func (t *tally) addBound(b *bound, times int) {
 	t.add(b.Pod, times)
 	if b.frozen || b.pausing() {
-		t.amounts.add(b.cpu(), -int64(times))
+		t.amounts.Add(b.cpu(), -int64(times))
 	}
 }

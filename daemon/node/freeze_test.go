@@ -10,18 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/jobd/jobd/daemon/fairness"
+
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 func asking(uid string, priority int32, cpu, memory int64) *Pod {
 	return &Pod{
 		UID: types.UID(uid), Priority: priority,
-		shape: newShape(Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}, nil, fit.Terms{}, false),
+		shape: newShape(requests.Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}, nil, fit.Terms{}, false),
 	}
 }
 
 func TestAFrozenPodGivesItsCPUBack(t *testing.T) {
-	n := New(10, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+	n := New(10, requests.Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
 	n.Bound(asking("a", 0, 1000, 60), time.Time{}, false)
 	n.Wait(asking("b", 0, 1000, 30), false)
 	n.Wait(asking("large", 0, 500, 50), false)
@@ -35,7 +38,7 @@ func TestAFrozenPodGivesItsCPUBack(t *testing.T) {
 		t.Fatalf("%+v", step)
 	}
 	n.Freeze("a", Pause{})
-	if got := n.used.all.amounts; !maps.Equal(got, Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 90}) {
+	if got := n.used.all.amounts; !maps.Equal(got, requests.Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 90}) {
 		t.Errorf("used: %v", got)
 	}
 	n.Freeze("a", Pause{Frozen: true})
@@ -49,7 +52,7 @@ func TestAFrozenPodGivesItsCPUBack(t *testing.T) {
 // A pod that is frozen is no victim for want of CPU, which it does not use, but may be one for want of memory.
 func TestFrozenPodsAreNotPreemptedForCPU(t *testing.T) {
 	for memory, want := range map[int64]string{10: "", 90: "frozen"} {
-		n := New(10, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+		n := New(10, requests.Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
 		n.Bound(asking("frozen", 0, 1000, 60), time.Time{}, false)
 		n.Freeze("frozen", Pause{Frozen: true})
 		n.Bound(asking("runs", 1, 1000, 5), time.Time{}, false)
@@ -68,13 +71,13 @@ func TestFrozenPodsAreNotPreemptedForCPU(t *testing.T) {
 // The deadline of a pod that was paused counts again for those that wait as soon as it goes on: it comes later by as long as it stood
 // still, be it its own or that of its Job.
 func TestADeadlineCountsAgainAfterAPause(t *testing.T) {
-	n := New(10, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+	n := New(10, requests.Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
 	n.StarvationAfter = time.Second
 	n.At(time.Unix(1000, 0))
 	runs, limit := asking("runs", 1, 1000, 60), int64(99)
 	runs.Within(&limit)
 	n.Bound(runs, time.Unix(1000, 0), false)
-	ends := int64(1000) + runs.limit.seconds()
+	ends := int64(1000) + runs.limit.Seconds()
 	n.Wait(asking("waits", 0, 1000, 60), false)
 	at := int64(1010)
 	by := func(want int64) {
@@ -103,7 +106,7 @@ func TestADeadlineCountsAgainAfterAPause(t *testing.T) {
 // Room is kept beside a pod that is frozen for one that wants its CPU, which nobody has while it is.
 func TestRoomIsKeptOfTheCPUOfAFrozenPod(t *testing.T) {
 	for memory, want := range map[int64]types.UID{40: "waits", 41: ""} {
-		n := New(10, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+		n := New(10, requests.Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
 		n.StarvationAfter = time.Second
 		n.At(time.Unix(1000, 0))
 		n.Bound(asking("frozen", 0, 1000, 60), time.Unix(1000, 0), false)
@@ -123,9 +126,9 @@ func TestRoomIsKeptOfTheCPUOfAFrozenPod(t *testing.T) {
 // A pod that is frozen uses its memory and no CPU of the machine, for the order by what everybody has used.
 func TestAFrozenPodIsChargedForWhatItKeeps(t *testing.T) {
 	start := func(known bool) *Node {
-		n := New(100, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
-		n.Fair = &Fair{HalfLife: 1000 * time.Hour}
-		if n.SetAccount(Account{Name: "alice", At: 1_000_000}); known {
+		n := New(100, requests.Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 100})
+		n.ShareFairly(1000 * time.Hour)
+		if n.SetAccount(fairness.Account{Name: "alice", At: 1_000_000}); known {
 			n.At(time.Unix(1000, 0))
 		}
 		p := asking("a", 0, 1000, 25)
@@ -176,8 +179,8 @@ func TestAFrozenPodIsChargedForWhatItKeeps(t *testing.T) {
 // Whatever happens, what is used is the sum of what the pods on the node keep.
 func TestFreezingAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := New(100, Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 1000})
-		n.Fair = &Fair{HalfLife: time.Hour}
+		n := New(100, requests.Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 1000})
+		n.ShareFairly(time.Hour)
 		now := int64(1000)
 		type state struct {
 			cpu, memory int64
@@ -220,7 +223,7 @@ func TestFreezingAddsUp(t *testing.T) {
 				delete(pods, uid)
 			},
 			"": func(t *rapid.T) {
-				want := Resources{}
+				want := requests.Resources{}
 				for _, s := range pods {
 					if want[corev1.ResourceMemory] += s.memory; !s.frozen {
 						want[corev1.ResourceCPU] += s.cpu
@@ -240,7 +243,7 @@ func TestFreezingAddsUp(t *testing.T) {
 					parts += part
 				}
 				if a := n.accounts[""]; a != nil {
-					rate = a.rate
+					rate = n.shares.Show(a.Use).Running
 				}
 				if math.Abs(parts-rate) > 1e-6 {
 					t.Fatalf("%v of the machine is charged, and %v used", rate, parts)

@@ -3,11 +3,14 @@ package node
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/critical"
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Refusal is why the node does not take a pod that is bound to it: what a kubelet writes into the status of the pod,
@@ -19,7 +22,7 @@ type Refusal struct{ Reason, Message string }
 // extended resources that the node does not have.
 func (n *Node) Refuses(p *Pod) *Refusal {
 	if needs := n.needs(p); len(needs) > 0 {
-		name := needs[0].name
+		name := needs[0].Name
 		if name == corev1.ResourcePods {
 			return outOf(name, 1, int64(n.used.all.pods), int64(n.MaxPods))
 		}
@@ -28,12 +31,39 @@ func (n *Node) Refuses(p *Pod) *Refusal {
 	return n.unsuitable(p)
 }
 
+// needs returns what a pod that is bound to the node lacks, in a kubelet's order.
+func (n *Node) needs(p *Pod) (needs []critical.Need) {
+	pods, expected := n.used.all.pods, requests.Resources{}
+	for uid, other := range n.expected {
+		if uid != p.UID {
+			pods++
+			expected.Add(other.shape.ask, 1)
+		}
+	}
+	if pods >= n.MaxPods {
+		needs = append(needs, critical.Need{Name: corev1.ResourcePods, Amount: int64(pods + 1 - n.MaxPods)})
+	}
+	if n.Allocatable == nil {
+		return needs
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(p.shape.ask), kubeletOrder) {
+		_, known := n.Allocatable[name]
+		if !known && rank(name) == len(firstResources) {
+			continue // as if it were not asked for
+		}
+		if lacks := p.shape.ask[name] + expected[name] - n.free(&n.used.all, name); lacks > 0 {
+			needs = append(needs, critical.Need{Name: name, Amount: lacks})
+		}
+	}
+	return needs
+}
+
 // unsuitable returns why the node does not take such a pod for another reason than want of room.
 func (n *Node) unsuitable(p *Pod) *Refusal {
 	switch {
 	case !n.facts.Selected(&p.shape.terms):
 		return failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-	case n.used.all.busy(p.shape.ports):
+	case n.used.all.ports.Busy(p.shape.ports):
 		return failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 	}
 	for i := range n.facts.Taints {
@@ -45,21 +75,10 @@ func (n *Node) unsuitable(p *Pod) *Refusal {
 	return nil
 }
 
-// SharesTooMuch returns why the node does not take a pod of which a container requests several shares of devices, as NVIDIA's device
-// plugin with failRequestsGreaterThanOne refuses it: two shares are no more of a device than one.
+// SharesTooMuch returns why the node does not take a pod of which a container requests several shares of devices.
 func (n *Node) SharesTooMuch(pod *corev1.Pod) *Refusal {
-	if len(n.sharedKinds) == 0 {
-		return nil
-	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for name, quantity := range list[i].Resources.Requests {
-				if amount := amount(name, &quantity); amount > 1 && n.sharedKinds[name] != "" {
-					return &Refusal{"UnexpectedAdmissionError", fmt.Sprintf("Allocate failed due to request for '%s: %d' too large: "+
-						"maximum request size for shared resources is 1, which is unexpected", name, amount)}
-				}
-			}
-		}
+	if why := n.cards.SharesTooMuch(pod); why != "" {
+		return &Refusal{"UnexpectedAdmissionError", why}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/internal/heap"
 )
 
@@ -38,7 +39,7 @@ type line struct {
 // lineKey is what pods of a line have in common.
 type lineKey struct {
 	shape *shape
-	limit limit
+	limit requests.Limit
 	owner *account
 }
 
@@ -110,8 +111,8 @@ func (n *Node) leave(w *waiter) {
 	if w.shape.continues {
 		n.continuing--
 	}
-	if w.account.pods--; w.account.pods == 0 && n.Fair != nil {
-		n.spoil(w.account)
+	if w.account.Pods--; w.account.Pods == 0 && n.shares != nil {
+		n.shares.Spoil(w.account.Use)
 	}
 	if len(n.waiting) == 0 {
 		n.waiting = map[types.UID]*waiter{} // a map keeps the memory of the most that it has ever had
@@ -239,8 +240,8 @@ func (w *waiter) Before(other *waiter) bool {
 	if w.Ahead != other.Ahead {
 		return w.Ahead > other.Ahead
 	}
-	if w.account != other.account && w.account.key != other.account.key {
-		return w.account.key < other.account.key
+	if w.account != other.account && w.account.Key() != other.account.Key() {
+		return w.account.Key() < other.account.Key()
 	}
 	if w.Created != other.Created {
 		return w.Created < other.Created
@@ -262,7 +263,7 @@ func (l *line) Moved(to int) { l.index = to }
 
 // enter makes a waiting pod one of another account.
 func (n *Node) enter(w *waiter, a *account) {
-	w.account.pods--
+	w.account.Pods--
 	w.account = a
-	a.pods++
+	a.Pods++
 }

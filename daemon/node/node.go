@@ -8,7 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/cards"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/relation"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/internal/heap"
 )
 
@@ -21,18 +25,14 @@ type Node struct {
 	// MaxPods is how many pods may be bound to the node and not yet ended.
 	MaxPods int
 	// Allocatable is what bound pods may request together, nil for anything. Offer and SetDevices change it.
-	Allocatable Resources
+	Allocatable requests.Resources
 	// StarvationAfter is how long the first waits until nothing is given to those behind it that it needs; 0 for ever. See At.
 	StarvationAfter time.Duration
-	// Fair orders pods of the same priority by what their accounts have used; nil: by age alone. It must not be set later than at once.
-	Fair *Fair
 
-	// offered is Allocatable as it is when only pods use the devices. sharedKinds are the kinds of the devices by what shares of them are
-	// called, and wanting is how many shapes request devices.
-	offered     Resources
-	devices     map[corev1.ResourceName]Devices
-	sharedKinds map[corev1.ResourceName]corev1.ResourceName
-	wanting     int
+	// offered is Allocatable as it is when only pods use the devices, and wanting is how many shapes request devices.
+	offered requests.Resources
+	cards   cards.Board
+	wanting int
 
 	facts    fit.Facts
 	arrivals uint64 // how many pods have ever waited
@@ -48,18 +48,15 @@ type Node struct {
 	continuing int
 	lines      map[lineKey]*line
 	groups     map[string]*group
-	// ready are the accounts that have lines to be looked at: all has those of everybody if Fair is nil.
+	// ready are the accounts that have lines to be looked at: all has those of everybody if shares is nil.
 	ready    heap.Heap[*account]
 	all      account
 	accounts map[string]*account
-	shares   map[string]float64
-	dirty    map[*account]struct{}
-	late     []*account
+	shares   *fairness.Book // nil: pods are ordered by age alone, see ShareFairly
 	blocked  map[*line]struct{}
 	changed  []types.UID
 
-	now   int64 // Unix time, see At
-	clock int64 // the same in milliseconds
+	now int64 // Unix time, see At
 	// patience is StarvationAfter in seconds, rounded up.
 	patience int64
 	wake     int64 // when the time alone may change something; 0: never
@@ -72,21 +69,14 @@ type Node struct {
 	wishes map[types.UID]wish
 	freed  bool
 
-	// rules are what the known pods ask of others, by what they select; byID are the same, and ordered those in the order in which
-	// they came.
-	rules        map[string]*rule
-	byID         map[int]*rule
-	ordered      []*rule
-	lastRule     int
-	rulesBy      map[string]int // by the namespaces that have brought them
+	// rules are what the known pods ask of others, by what they select.
+	rules        *relation.Rules
 	lastCompared compared
 	// crowded are the pods for whose rules there was no room, and fewer says that there are fewer rules now.
 	crowded int
 	fewer   bool
 	// steps are what has been compared since TakeSteps.
 	steps int
-
-	namespaces map[string]map[string]string // their labels
 
 	alone [1]*waiter // see admitFirst
 }
@@ -108,7 +98,7 @@ type tenure struct {
 	later     uint32 // seconds, see Pause
 	// displaced is since when its CPU is for others, in Unix time; 0: it is not.
 	displaced uint32
-	part      float64 // of the node, for which its account is charged (Node.Fair)
+	part      float64 // of the node, for which its account is charged (ShareFairly)
 	ends      int64   // Unix time at which its deadline has ended it; 0: there is none
 }
 
@@ -142,14 +132,33 @@ func (b *bound) startedAt() time.Time {
 	return time.Unix(int64(b.started), 0)
 }
 
+// wish is what a pod on the node is to get in addition to what it has (KEP-1287), for which there is no room now.
+type wish struct {
+	namespace string
+	priority  int32
+	extra     requests.Resources
+}
+
+// Step is one decision, to be carried out in one transaction.
+type Step struct {
+	// Bind are the pods to be bound to the node: one, or those of a gang together.
+	Bind []types.UID
+	// Continue are displaced pods that go on: one, or those of a group that were paused together.
+	Continue []types.UID
+	// Victims are pods to be preempted by others, of which For is the first, and Pause those that are to be paused for them instead
+	// (Displaced). Nominate are pods for which resources are reserved from now on.
+	Nominate, Victims, Pause []types.UID
+	For                      types.UID
+}
+
 // New returns a node that takes that many pods, and as much as is allocatable.
-func New(maxPods int, allocatable Resources) *Node {
+func New(maxPods int, allocatable requests.Resources) *Node {
 	return &Node{
 		MaxPods: maxPods, Allocatable: allocatable, offered: allocatable,
 		shapes: map[string]*shape{}, bound: map[types.UID]*bound{}, used: newLevels(), reserved: newLevels(),
 		nominees: map[types.UID]*waiter{}, waiting: map[types.UID]*waiter{}, lines: map[lineKey]*line{}, groups: map[string]*group{},
-		blocked: map[*line]struct{}{},
-		rules:   map[string]*rule{}, rulesBy: map[string]int{}, byID: map[int]*rule{}, namespaces: map[string]map[string]string{},
+		blocked: map[*line]struct{}{}, all: account{Use: new(fairness.Use)}, accounts: map[string]*account{},
+		rules: relation.NewRules(),
 	}
 }
 
@@ -174,12 +183,12 @@ func (n *Node) Label(key string) (string, bool) {
 }
 
 // Offer changes what bound pods may request together. Pods that are bound stay, even if they have more than that.
-func (n *Node) Offer(allocatable Resources) {
+func (n *Node) Offer(allocatable requests.Resources) {
 	if maps.Equal(n.offered, allocatable) && (n.offered == nil) == (allocatable == nil) {
 		return
 	}
 	n.offered = allocatable
-	n.offer()
+	n.Allocatable = n.cards.Offer(n.offered)
 	n.changed = slices.AppendSeq(n.changed, maps.Keys(n.waiting))
 	n.unblock()
 }
@@ -200,11 +209,11 @@ func (n *Node) Wait(p *Pod, nominated bool) {
 // put puts a pod into the queue, in which it waits since then.
 func (n *Node) put(p *Pod, since uint32) *waiter {
 	n.arrivals++
-	w := &waiter{Pod: p, since: since, arrival: n.arrivals, seen: n.lastRule, account: n.account(p.Account())}
+	w := &waiter{Pod: p, since: since, arrival: n.arrivals, seen: n.rules.Last(), account: n.account(p.Account())}
 	if p.shape.continues {
 		n.continuing++
 	}
-	w.account.pods++
+	w.account.Pods++
 	n.waiting[p.UID] = w
 	n.changed = append(n.changed, p.UID)
 	n.enqueue(w)
@@ -234,9 +243,9 @@ func (n *Node) expect(b *bound) {
 	switch {
 	case b.limit == 0, b.stands: // nobody knows when it goes on, and has its deadline
 	case b.started != 0:
-		ends = int64(b.started) + b.limit.seconds() + int64(is.later)
+		ends = int64(b.started) + b.limit.Seconds() + int64(is.later)
 	case is.ends == 0 && n.now != 0:
-		ends = n.now + b.limit.seconds()
+		ends = n.now + b.limit.Seconds()
 	default:
 		return
 	}
@@ -248,8 +257,8 @@ func (n *Node) expect(b *bound) {
 
 func (n *Node) occupy(b *bound, later bool) {
 	n.bound[b.UID] = b
-	if len(n.devices) > 0 && b.shape.wantsDevice() {
-		n.offer()
+	if n.cards.Bound(b.UID, b.shape.ask) {
+		n.Allocatable = n.cards.Offer(n.offered)
 	}
 	n.used.add(b.Pod, 1)
 	n.begin(b, later)
@@ -285,8 +294,8 @@ func (n *Node) Gone(uid types.UID) {
 		n.freeze(b, false)
 		n.used.add(b.Pod, -1)
 		delete(n.bound, uid)
-		if len(n.devices) > 0 && b.shape.wantsDevice() {
-			n.offer()
+		if n.cards.Gone(uid) {
+			n.Allocatable = n.cards.Offer(n.offered)
 		}
 		if g := n.groupOf(b.Pod); g != nil {
 			g.bound--

@@ -14,7 +14,7 @@ func (n *Node) tooManyRules() fit.Obstacle {
 	return fit.Obstacle{
 		Kind: fit.TooManyRules, Brief: "too many rules of affinity and spread",
 		Message: fmt.Sprintf("pods on the machine and in the queue ask for %d different rules of affinity, anti-affinity and topology spread, "+
-			"and there may be %d", len(n.rules), maxRules),
+			"and there may be %d", n.rules.Len(), relation.MaxRules),
 	}
 }
 
@@ -56,12 +56,12 @@ func (n *Node) company(taken *tally, s *shape) (all []fit.Obstacle, matching, ho
 		}
 	}
 	for _, id := range s.matches {
-		if taken.holds[id] > 0 && n.within(n.byID[id].Topology) {
+		if taken.holds[id] > 0 && n.within(n.rules.Get(id).Topology) {
 			all = append(all, fit.Obstacle{
 				Kind: fit.UnwantedByOthers, Brief: "the podAntiAffinity of a pod here keeps it away",
 				Message: fmt.Sprintf(
 					"a pod on this machine has a required podAntiAffinity against pods that match %s, as this one does",
-					n.byID[id].Selects(),
+					n.rules.Get(id).Selects(),
 				),
 			})
 			holding = append(holding, id)

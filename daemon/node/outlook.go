@@ -4,41 +4,16 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
-// Outlook is what is on the node and what waits for it, for those who look ahead.
-type Outlook struct {
-	MaxPods     int
-	Allocatable Resources // nil: anything
-	Running     []Outlined
-	// Waiting are in the order of the queue. Those that the node does not take even if it is empty are missing.
-	Waiting []Outlined
-	// More is how many wait behind them.
-	More int
-}
-
-// Outlined is a pod, or the pods of a gang that have to start together.
-type Outlined struct {
-	UID      types.UID // of the first
-	Pods     int
-	Requests Resources
-	// Started is when it has started, Ends when it has ended at the latest; zero for not yet, and for never.
-	Started, Ends time.Time
-	// Frozen says that it stands still until somebody lets it go on, and PausedFor is for how long it did so since its start, before that.
-	Frozen    bool
-	PausedFor time.Duration
-	// Limit is how long it may run, 0 for ever.
-	Limit time.Duration
-}
-
 // Outlook returns the pods on the node and the first that wait, that many.
-func (n *Node) Outlook(most int) Outlook {
-	o := Outlook{MaxPods: n.MaxPods, Allocatable: n.Allocatable}
+func (n *Node) Outlook(most int) prospect.Outlook {
+	o := prospect.Outlook{MaxPods: n.MaxPods, Allocatable: n.Allocatable}
 	for _, b := range n.bound {
 		is := b.tenure()
-		p := Outlined{
-			UID: b.UID, Pods: 1, Requests: b.keeps().ask, Started: b.startedAt(), Limit: b.limit.duration(),
+		p := prospect.Outlined{
+			UID: b.UID, Pods: 1, Requests: b.keeps().ask, Started: b.startedAt(), Limit: b.limit.Duration(),
 			Frozen: b.frozen, PausedFor: time.Duration(is.pausedFor) * time.Second,
 		}
 		if is.ends != 0 {
@@ -46,7 +21,7 @@ func (n *Node) Outlook(most int) Outlook {
 		}
 		o.Running = append(o.Running, p)
 	}
-	slices.SortFunc(o.Running, func(a, b Outlined) int { return a.Started.Compare(b.Started) })
+	slices.SortFunc(o.Running, func(a, b prospect.Outlined) int { return a.Started.Compare(b.Started) })
 	var first []*waiter // no more than that many, in order
 	for _, w := range n.waiting {
 		if n.unfit(w.shape) != "" {
@@ -68,7 +43,7 @@ func (n *Node) Outlook(most int) Outlook {
 	}
 	gangs := map[*group]bool{}
 	for _, w := range first {
-		p := Outlined{UID: w.UID, Pods: 1, Requests: w.shape.ask, Limit: w.limit.duration()}
+		p := prospect.Outlined{UID: w.UID, Pods: 1, Requests: w.shape.ask, Limit: w.limit.Duration()}
 		if g := w.line.gang; g != nil && g.bound < g.need() {
 			if gangs[g] {
 				continue
@@ -86,14 +61,6 @@ func (n *Node) Outlook(most int) Outlook {
 }
 
 // Outlined returns what is to be known of a pod that does not wait yet.
-func (p *Pod) Outlined() Outlined {
-	return Outlined{UID: p.UID, Pods: 1, Requests: p.shape.ask, Limit: p.limit.duration()}
-}
-
-// duration returns how long a limit is, 0 for ever.
-func (l limit) duration() time.Duration {
-	if l == 0 {
-		return 0
-	}
-	return time.Duration(min(l.seconds(), int64(1<<62)/int64(time.Second))) * time.Second
+func (p *Pod) Outlined() prospect.Outlined {
+	return prospect.Outlined{UID: p.UID, Pods: 1, Requests: p.shape.ask, Limit: p.limit.Duration()}
 }

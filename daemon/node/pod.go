@@ -14,9 +14,11 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/cards"
+	"github.com/jobd/jobd/daemon/critical"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/relation"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Pod is what admission needs of a pod. It must not be changed once it was passed to a Node. It is small, since very many
@@ -37,9 +39,9 @@ type Pod struct {
 	Pausable bool
 	// Endless says that it does not end by itself, nor by a deadline.
 	Endless bool
-	class   class
+	class   critical.Class
 	// limit is how long it may run, own what its own deadline says of that, and grace how many seconds it then has to end.
-	limit, own limit
+	limit, own requests.Limit
 	grace      uint32
 }
 
@@ -49,7 +51,7 @@ type belonging struct{ group, account string }
 // Group returns the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).
 func (p *Pod) Group() string { return p.belonging().group }
 
-// Account returns whose use of the machine it is counted as (Node.Fair); empty without.
+// Account returns whose use of the machine it is counted as (Node.ShareFairly); empty without.
 func (p *Pod) Account() string { return p.belonging().account }
 
 // SetGroup makes it one of a PodGroup, or of none.
@@ -90,8 +92,8 @@ func Ahead(t time.Time) int64 {
 type shape struct {
 	key   string
 	base  string // the key without own and matches
-	ask   Resources
-	ports []port
+	ask   requests.Resources
+	ports []requests.Port
 	terms fit.Terms
 	pods  int // of this shape on the node or waiting
 
@@ -114,24 +116,17 @@ type shape struct {
 	judged                bool
 }
 
-// port is one of the host's.
-type port struct {
-	protocol corev1.Protocol
-	number   int32
-	ip       string // empty: all
-}
-
 // PodOf returns what admission needs of a pod.
 func PodOf(pod *corev1.Pod) *Pod {
 	p := &Pod{
 		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: seconds(pod.CreationTimestamp.Time),
-		labels: relation.LabelsOf(pod.Namespace, pod.Labels), class: classOf(pod.Status.QOSClass),
+		labels: relation.LabelsOf(pod.Namespace, pod.Labels), class: critical.ClassOf(pod.Status.QOSClass),
 		Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
 	}
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		p.SetGroup(GroupKey(pod.Namespace, *g.PodGroupName))
 	}
-	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), fit.TermsOf(&pod.Spec), p.Polite)
+	p.shape = newShape(requests.Of(pod), requests.PortsOf(&pod.Spec), fit.TermsOf(&pod.Spec), p.Polite)
 	p.shape.relations = relation.Of(pod)
 	p.bounded(&pod.Spec)
 	return p
@@ -140,6 +135,26 @@ func PodOf(pod *corev1.Pod) *Pod {
 // seconds returns a time in Unix seconds, 0 for the zero time.
 func seconds(t time.Time) uint32 { return uint32(min(max(t.Unix(), 0), math.MaxUint32)) }
 
+// Within sets that a pod is told to end after that many seconds at the latest, nil for never: by the deadline of its Job, beside its own.
+func (p *Pod) Within(seconds *int64) {
+	p.limit = p.own
+	if seconds == nil {
+		return
+	}
+	grace := int64(p.grace)
+	if l := requests.LimitOf(min(max(0, *seconds), math.MaxInt64-grace) + grace); l != 0 && (p.own == 0 || l < p.own) {
+		p.limit = l
+	}
+}
+
+// bounded notes how long a pod may run.
+func (p *Pod) bounded(spec *corev1.PodSpec) {
+	p.grace = uint32(min(max(0, ptr.Deref(spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)), math.MaxUint32))
+	p.Within(spec.ActiveDeadlineSeconds)
+	p.own = p.limit
+	p.Endless = p.limit == 0 && spec.RestartPolicy == corev1.RestartPolicyAlways
+}
+
 // Alike reports whether two pods have the same requests, ports, constraints, labels and deadlines.
 func (p *Pod) Alike(other *Pod) bool {
 	return p.shape.base == other.shape.base && p.labels == other.labels && p.limit == other.limit &&
@@ -147,14 +162,14 @@ func (p *Pod) Alike(other *Pod) bool {
 }
 
 // newShape distinguishes polite pods from others: behind a polite pod that does not fit, another one may preempt.
-func newShape(ask Resources, ports []port, t fit.Terms, polite bool) *shape {
+func newShape(ask requests.Resources, ports []requests.Port, t fit.Terms, polite bool) *shape {
 	var key strings.Builder
 	key.WriteString(ask.String())
 	if polite {
 		key.WriteString("|polite")
 	}
 	for _, p := range ports {
-		fmt.Fprintf(&key, "|%s:%s:%d", p.protocol, p.ip, p.number)
+		fmt.Fprintf(&key, "|%s:%s:%d", p.Protocol, p.IP, p.Number)
 	}
 	if t.NodeSelector != nil || t.Affinity != nil || t.Tolerations != nil {
 		_ = json.NewEncoder(&key).Encode(t) // of types that were decoded from JSON
@@ -166,30 +181,6 @@ func newShape(ask Resources, ports []port, t fit.Terms, polite bool) *shape {
 // plain returns the shape without what depends on the rules of other pods.
 func (s *shape) plain() *shape {
 	return &shape{key: s.base, base: s.base, ask: s.ask, ports: s.ports, terms: s.terms, relations: s.relations}
-}
-
-func hostPorts(spec *corev1.PodSpec) (ports []port) {
-	add := func(c *corev1.Container) {
-		for _, p := range c.Ports {
-			if p.HostPort == 0 {
-				continue
-			}
-			ip := p.HostIP
-			if ip == "0.0.0.0" || ip == "::" {
-				ip = ""
-			}
-			ports = append(ports, port{p.Protocol, p.HostPort, ip})
-		}
-	}
-	for i := range spec.InitContainers {
-		if c := &spec.InitContainers[i]; podspec.IsSidecar(c) {
-			add(c)
-		}
-	}
-	for i := range spec.Containers {
-		add(&spec.Containers[i])
-	}
-	return ports
 }
 
 // take makes a pod share the shape of those that are alike.
@@ -213,7 +204,7 @@ func (n *Node) share(p *Pod) {
 		p.shape = s
 	} else {
 		n.shapes[p.shape.key] = p.shape
-		if p.shape.wantsDevice() {
+		if cards.Wanted(p.shape.ask) {
 			n.wanting++
 		}
 	}
@@ -236,7 +227,7 @@ func (n *Node) unshare(p *Pod) {
 	}
 	if p.shape.pods--; p.shape.pods == 0 {
 		delete(n.shapes, p.shape.key)
-		if p.shape.wantsDevice() {
+		if cards.Wanted(p.shape.ask) {
 			n.wanting--
 		}
 	}

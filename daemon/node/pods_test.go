@@ -12,11 +12,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // want returns a pod that asks for that much cpu, in thousandths.
 func want(uid types.UID, created int64, cpu int64) *Pod {
-	ask := Resources{"cpu": cpu}
+	ask := requests.Resources{"cpu": cpu}
 	if cpu == 0 {
 		ask = nil
 	}

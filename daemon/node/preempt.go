@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -74,7 +75,7 @@ func (n *Node) victims(pods []*waiter, last *waiter) (victims, paused []*bound, 
 func (n *Node) with(stays *tally, pods []*bound, pause bool) bool {
 	add := func(b *bound, times int) {
 		if stays.addBound(b, times); pause {
-			stays.amounts.add(b.cpu(), -int64(times))
+			stays.amounts.Add(b.cpu(), -int64(times))
 		}
 	}
 	for i, b := range pods {
@@ -134,6 +135,16 @@ func (n *Node) candidates(priority int32) (all []*candidate) {
 		slices.SortFunc(c.pods, func(a, b *bound) int { return cmp.Compare(a.UID, b.UID) })
 	}
 	return all
+}
+
+// pausable reports whether all of a candidate can be paused, and whether that gives others something.
+func (c *candidate) pausable() bool {
+	for _, b := range c.pods {
+		if !b.Pausable || b.frozen || b.pausing() || b.shape.ask[corev1.ResourceCPU] == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // lowest returns the first of those of the lowest priority.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/jobd/jobd/daemon/requests"
+
 	"github.com/jobd/jobd/daemon/fit"
 )
 
@@ -30,13 +32,13 @@ func (l *life) newPod() *Pod {
 		Polite:   rapid.IntRange(0, 9).Draw(l.T, "polite") == 0,
 	}
 	p.SetAccount(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(l.T, "account"))
-	var ask Resources
+	var ask requests.Resources
 	if cpu := rapid.IntRange(0, 4).Draw(l.T, "cpu"); cpu > 0 {
-		ask = Resources{"cpu": int64(cpu) * 500}
+		ask = requests.Resources{"cpu": int64(cpu) * 500}
 	}
-	var ports []port
+	var ports []requests.Port
 	if rapid.IntRange(0, 7).Draw(l.T, "port") == 0 {
-		ports = []port{{corev1.ProtocolTCP, 80, rapid.SampledFrom([]string{"", "192.0.2.1", "192.0.2.2"}).Draw(l.T, "address")}}
+		ports = []requests.Port{{Protocol: corev1.ProtocolTCP, Number: 80, IP: rapid.SampledFrom([]string{"", "192.0.2.1", "192.0.2.2"}).Draw(l.T, "address")}}
 	}
 	var t fit.Terms
 	if rapid.IntRange(0, 7).Draw(l.T, "tolerates") == 0 {
@@ -178,7 +180,7 @@ func (l *life) check() {
 		l.Fatalf("the node has more than it has room for: %s", sums(used))
 	}
 	for at, times := range used.all.ports {
-		if at.ip != anyAddress && (times > 1 || at.ip != "" && used.all.ports[port{at.protocol, at.number, ""}] > 0) {
+		if at.IP != "*" && (times > 1 || at.IP != "" && used.all.ports[requests.Port{Protocol: at.Protocol, Number: at.Number}] > 0) {
 			l.Fatalf("port %v is used %d times", at, times)
 		}
 	}
@@ -199,7 +201,7 @@ func (l *life) check() {
 func sums(l levels) string {
 	var out []string
 	for priority, t := range l.by {
-		out = append(out, fmt.Sprintf("%d: %d pods, %d ending, %s, %v", priority, t.pods, t.ending, Resources{"cpu": t.amounts["cpu"]}, t.ports))
+		out = append(out, fmt.Sprintf("%d: %d pods, %d ending, %s, %v", priority, t.pods, t.ending, requests.Resources{"cpu": t.amounts["cpu"]}, t.ports))
 	}
 	slices.Sort(out)
 	return fmt.Sprint(l.all.pods, l.all.amounts["cpu"], out)
@@ -207,10 +209,10 @@ func sums(l levels) string {
 
 func TestLivesOfANode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &life{T: t, n: New(rapid.IntRange(1, 6).Draw(t, "maxPods"), Resources{"cpu": 3000})}
+		l := &life{T: t, n: New(rapid.IntRange(1, 6).Draw(t, "maxPods"), requests.Resources{"cpu": 3000})}
 		n := l.n
 		if rapid.Bool().Draw(t, "fair") {
-			n.Fair = &Fair{HalfLife: time.Minute}
+			n.ShareFairly(time.Minute)
 		}
 		clock := int64(1)
 		t.Repeat(map[string]func(*rapid.T){

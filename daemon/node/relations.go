@@ -2,13 +2,11 @@ package node
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/relation"
@@ -29,32 +27,7 @@ const (
 
 	// crowd is why a pod waits that asks more of others than can be looked at.
 	crowd = "node(s) had too many different rules of pod affinity, anti-affinity and topology spread"
-	// maxRules is how many different rules there may be. A pod that waits is compared with each of them.
-	maxRules = 2000
-	// maxOwnRules is how many of them one namespace may bring, so that there is room for those of others.
-	maxOwnRules = 500
 )
-
-// rule is what relations that are alike have in common.
-type rule struct {
-	*relation.Relation
-	id     int
-	users  int    // relations of known pods
-	labels bool   // it depends on the labels of namespaces
-	index  bool   // it selects by the label that differs among the pods of a Job
-	steps  int    // to match a pod
-	by     string // the namespace that has brought it
-}
-
-// newRule makes a rule of a relation.
-func (n *Node) newRule(r *relation.Relation, by string) *rule {
-	n.lastRule++
-	made := &rule{Relation: r, id: n.lastRule, labels: r.ByNamespace(), index: r.ByIndex(), steps: r.Steps(), by: by}
-	n.rulesBy[by]++
-	n.rules[r.Rule], n.byID[made.id] = made, made
-	n.ordered = append(n.ordered, made)
-	return made
-}
 
 // owned is a relation of a shape.
 type owned struct {
@@ -62,40 +35,14 @@ type owned struct {
 	id int // of its rule
 }
 
-// matches reports whether a rule counts the pods that have those labels in a namespace.
-func (n *Node) matches(r *rule, in string, own labels.Set) bool {
-	n.steps += r.steps
-	return r.Counts(own, in, labels.Set(n.namespaces[in]))
-}
-
-// matcher returns a function that returns which of the rules match a pod, in their order. It looks once at pods that have
-// the same labels, as those of a Job have but for their indexes.
-func (n *Node) matcher(rules []*rule) func(*Pod) []int {
-	indexed := slices.ContainsFunc(rules, func(r *rule) bool { return r.index })
-	seen := map[relation.Labels][]int{}
+// matcher returns a function that returns which of the rules match a pod, in their order.
+func (n *Node) matcher(rules []*relation.Rule) func(*Pod) []int {
+	matching := n.rules.Matcher(rules)
 	return func(p *Pod) []int {
-		like := p.labels
-		if !indexed {
-			like = like.WithoutIndex()
-		}
-		ids, ok := seen[like]
-		if !ok {
-			own, in := p.labels.Set(), p.labels.Namespace()
-			for _, r := range rules {
-				if n.matches(r, in, own) {
-					ids = append(ids, r.id)
-				}
-			}
-			seen[like] = ids
-		}
+		ids, steps := matching(p.labels)
+		n.steps += steps
 		return ids
 	}
-}
-
-// newer returns the rules after that with an id, in the order in which they came.
-func (n *Node) newer(id int) []*rule {
-	at, _ := slices.BinarySearchFunc(n.ordered, id+1, func(r *rule, id int) int { return r.id - id })
-	return n.ordered[at:]
 }
 
 // compared remembers with which rules a pod was compared, and which of them matched.
@@ -113,16 +60,16 @@ func (n *Node) unseen(w *waiter) []int {
 	if w.shape.continues { // it has the company that it has
 		return nil
 	}
-	rules := n.newer(w.seen)
+	rules := n.rules.After(w.seen)
 	if len(rules) == 0 {
 		return nil
 	}
 	last := &n.lastCompared
-	if from := rules[0].id; last.from != from || last.to != n.lastRule || last.labels.WithoutIndex() != w.labels.WithoutIndex() ||
+	if from := rules[0].ID; last.from != from || last.to != n.rules.Last() || last.labels.WithoutIndex() != w.labels.WithoutIndex() ||
 		last.indexed && last.labels != w.labels {
 		n.lastCompared = compared{
-			labels: w.labels, from: from, to: n.lastRule, matches: n.matcher(rules)(w.Pod),
-			indexed: slices.ContainsFunc(rules, func(r *rule) bool { return r.index }),
+			labels: w.labels, from: from, to: n.rules.Last(), matches: n.matcher(rules)(w.Pod),
+			indexed: relation.ByIndex(rules),
 		}
 	}
 	return last.matches
@@ -132,7 +79,7 @@ func (n *Node) unseen(w *waiter) []int {
 // waits in another line.
 func (n *Node) compare(w *waiter) (moved bool) {
 	more := n.unseen(w)
-	w.seen = n.lastRule
+	w.seen = n.rules.Last()
 	if len(more) == 0 {
 		return false
 	}
@@ -146,18 +93,18 @@ func (n *Node) compareFirst(l *line, until int) (changed bool) {
 	if l.gang == nil {
 		return n.compare(l.queue[0])
 	}
-	if l.gang.seen == n.lastRule {
+	if l.gang.seen == n.rules.Last() {
 		return false
 	}
 	for _, w := range slices.Clone(l.queue) {
 		if n.steps > until {
 			return true
 		}
-		if w.seen != n.lastRule {
+		if w.seen != n.rules.Last() {
 			n.compare(w)
 		}
 	}
-	l.gang.seen = n.lastRule
+	l.gang.seen = n.rules.Last()
 	return true
 }
 
@@ -175,14 +122,7 @@ func (n *Node) current(w *waiter) *shape {
 // hasRoomFor reports whether there are few enough rules for what a pod asks of others.
 func (n *Node) hasRoomFor(p *Pod) bool {
 	n.steps += len(p.shape.relations)
-	unknown := map[string]bool{}
-	for _, r := range p.shape.relations {
-		if n.rules[r.Rule] == nil {
-			unknown[r.Rule] = true
-		}
-	}
-	more := len(unknown)
-	return more == 0 || len(n.rules)+more <= maxRules && n.rulesBy[p.labels.Namespace()]+more <= maxOwnRules
+	return n.rules.HasRoom(p.shape.relations, p.labels.Namespace())
 }
 
 // register makes known what a pod asks of others, and reports whether there are few enough rules for that. Those that are new are
@@ -192,16 +132,7 @@ func (n *Node) register(p *Pod) bool {
 	if !n.hasRoomFor(p) {
 		return false
 	}
-	in := p.labels.Namespace()
-	var made []*rule
-	for _, r := range p.shape.relations {
-		known := n.rules[r.Rule]
-		if known == nil {
-			known = n.newRule(r, in)
-			made = append(made, known)
-		}
-		known.users++
-	}
+	made := n.rules.Register(p.shape.relations, p.labels.Namespace())
 	if len(made) == 0 {
 		return true
 	}
@@ -228,41 +159,28 @@ func (n *Node) register(p *Pod) bool {
 
 // unregister forgets what a pod asked of others.
 func (n *Node) unregister(p *Pod) {
-	if p.shape.crowded {
-		return
-	}
-	for _, r := range p.shape.relations {
-		if known := n.rules[r.Rule]; known != nil {
-			if known.users--; known.users == 0 {
-				delete(n.rules, r.Rule)
-				delete(n.byID, known.id)
-				n.ordered = slices.DeleteFunc(n.ordered, func(r *rule) bool { return r == known })
-				if n.rulesBy[known.by]--; n.rulesBy[known.by] == 0 {
-					delete(n.rulesBy, known.by)
-				}
-				n.fewer = true
-			}
-		}
+	if !p.shape.crowded && n.rules.Unregister(p.shape.relations) {
+		n.fewer = true
 	}
 }
 
 // classify adds to the shape of a pod what it asks of others, and which rules it matches.
 func (n *Node) classify(p *Pod) {
-	if len(n.rules) == 0 && len(p.shape.relations) == 0 {
+	if n.rules.Len() == 0 && len(p.shape.relations) == 0 {
 		return
 	}
-	n.form(p, n.matcher(n.ordered)(p))
+	n.form(p, n.matcher(n.rules.After(0))(p))
 }
 
 // form gives a pod the shape of those that ask the same of others, and match those rules.
 func (n *Node) form(p *Pod, matches []int) {
 	s := p.shape.plain()
 	s.crowded = p.shape.crowded
-	s.matches = slices.DeleteFunc(slices.Clone(matches), func(id int) bool { return n.byID[id] == nil })
+	s.matches = slices.DeleteFunc(slices.Clone(matches), func(id int) bool { return n.rules.Get(id) == nil })
 	n.steps += 1 + len(s.relations) + len(s.matches)
 	if !s.crowded {
 		for _, r := range s.relations {
-			s.own = append(s.own, owned{r, n.rules[r.Rule].id})
+			s.own = append(s.own, owned{r, n.rules.IDOf(r)})
 		}
 	}
 	if len(s.own)+len(s.matches) == 0 && !s.crowded {
@@ -308,7 +226,7 @@ func (n *Node) reline(w *waiter, matches []int) {
 	if nominated {
 		n.keep(w, true)
 	}
-	w.seen = n.lastRule
+	w.seen = n.rules.Last()
 	n.enqueue(w)
 	n.changed = append(n.changed, w.UID)
 }
@@ -338,7 +256,7 @@ func (n *Node) retryCrowded() {
 		return 1
 	})
 	for _, w := range crowded {
-		if len(n.rules) >= maxRules {
+		if n.rules.Len() >= relation.MaxRules {
 			return
 		}
 		if !n.hasRoomFor(w.Pod) {
@@ -352,7 +270,7 @@ func (n *Node) retryCrowded() {
 		n.drop(w.Pod)
 		delete(n.waiting, w.UID) // its own rules may match it
 		n.take(w.Pod)
-		w.seen = n.lastRule
+		w.seen = n.rules.Last()
 		n.waiting[w.UID] = w
 		if nominated {
 			n.keep(w, true)
@@ -370,10 +288,10 @@ func (n *Node) Relabel(pod *corev1.Pod) {
 		return
 	}
 	p.labels = now
-	if len(n.rules) == 0 {
+	if n.rules.Len() == 0 {
 		return
 	}
-	matches := n.matcher(n.ordered)(p)
+	matches := n.matcher(n.rules.After(0))(p)
 	if b, ok := n.bound[p.UID]; ok {
 		n.rematch(b, matches)
 	} else {
@@ -395,18 +313,10 @@ func (n *Node) pod(uid types.UID) *Pod {
 
 // SetNamespace folds in the labels of a namespace, which terms may select; nil if it is gone.
 func (n *Node) SetNamespace(name string, set map[string]string) {
-	if maps.Equal(n.namespaces[name], set) {
+	if !n.rules.SetNamespace(name, set) {
 		return
 	}
-	if set == nil {
-		delete(n.namespaces, name)
-	} else {
-		n.namespaces[name] = set
-	}
-	if !slices.ContainsFunc(n.ordered, func(r *rule) bool { return r.labels }) {
-		return
-	}
-	matching := n.matcher(n.ordered)
+	matching := n.matcher(n.rules.After(0))
 	for _, b := range n.bound {
 		if n.steps++; b.labels.Namespace() == name {
 			n.rematch(b, matching(b.Pod))
@@ -453,7 +363,7 @@ func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
 		}
 	}
 	for _, id := range s.matches {
-		if taken.holds[id] > 0 && n.within(n.byID[id].Topology) {
+		if taken.holds[id] > 0 && n.within(n.rules.Get(id).Topology) {
 			return unwelcome, false
 		}
 	}

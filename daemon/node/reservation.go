@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // reservation is the room that is kept for the first of those that have waited longer than StarvationAfter. Those behind it start
@@ -184,7 +184,7 @@ func (n *Node) keptFrom(w *waiter) *reservation {
 	}
 	switch by := n.keptBy(); {
 	case by == never:
-	case w.limit > 0 && n.now+w.limit.seconds() <= by: // it ends in time
+	case w.limit > 0 && n.now+w.limit.Seconds() <= by: // it ends in time
 		return nil
 	case w.line.gang == nil && n.fits(&r.then, w.shape): // there is room for both by then
 		return nil
@@ -229,10 +229,8 @@ func (n *Node) leaves(taken, needs *tally) bool {
 	if more := needs.pods - needs.present; more > 0 && taken.pods-taken.present+more > n.MaxPods {
 		return false
 	}
-	for at := range needs.ports {
-		if at.ip != anyAddress && taken.busy([]port{at}) {
-			return false
-		}
+	if taken.ports.Meet(needs.ports) {
+		return false
 	}
 	for id := range needs.holds {
 		if taken.matches[id] > 0 {
@@ -255,54 +253,10 @@ func (n *Node) leaves(taken, needs *tally) bool {
 	return true
 }
 
-// limit is how long a pod may run, by its deadlines and the time that it has to end: the least of a row of durations that is long
-// enough, each a ninth longer than the one before. 0 is for ever. Pods with the same one wait in one line.
-type limit uint8
-
-// limitsPerDoubling is how many of them there are from a duration to its double.
-const limitsPerDoubling = 8
-
-// limitOf returns the limit for a number of seconds.
-func limitOf(seconds int64) limit {
-	if seconds <= 1 {
-		return 1
-	}
-	l := math.Ceil(math.Log2(float64(seconds))*limitsPerDoubling - 1e-9)
-	if l >= math.MaxUint8 {
-		return 0 // longer than a lifetime
-	}
-	return limit(l) + 1
-}
-
-// seconds returns the duration in seconds.
-func (l limit) seconds() int64 {
-	return int64(math.Ceil(math.Exp2(float64(l-1)/limitsPerDoubling) - 1e-6))
-}
-
-// Within sets that a pod is told to end after that many seconds at the latest, nil for never: by the deadline of its Job, beside its own.
-func (p *Pod) Within(seconds *int64) {
-	p.limit = p.own
-	if seconds == nil {
-		return
-	}
-	grace := int64(p.grace)
-	if l := limitOf(min(max(0, *seconds), never-grace) + grace); l != 0 && (p.own == 0 || l < p.own) {
-		p.limit = l
-	}
-}
-
-// bounded notes how long a pod may run.
-func (p *Pod) bounded(spec *corev1.PodSpec) {
-	p.grace = uint32(min(max(0, ptr.Deref(spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)), math.MaxUint32))
-	p.Within(spec.ActiveDeadlineSeconds)
-	p.own = p.limit
-	p.Endless = p.limit == 0 && spec.RestartPolicy == corev1.RestartPolicyAlways
-}
-
 // keeping returns the room that is kept for or from a pod; nil for none.
-func (n *Node) keeping(w *waiter) *Kept {
+func (n *Node) keeping(w *waiter) *prospect.Kept {
 	first, since, by := n.Keeps()
-	switch k := (&Kept{First: first, Since: since, By: by}); {
+	switch k := (&prospect.Kept{First: first, Since: since, By: by}); {
 	case first == "":
 		return nil
 	case n.kept.first == w, n.kept.line == w.line && w.line.gang != nil:

@@ -8,20 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
-)
 
-func TestLimitsAreLongEnoughAndNotMuchLonger(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		seconds := rapid.Int64Range(0, 100*365*24*3600).Draw(t, "seconds")
-		l := limitOf(seconds)
-		if l == 0 || l.seconds() < seconds || float64(l.seconds()) > 1.1*float64(seconds)+1 {
-			t.Fatalf("%d seconds become %d", seconds, l.seconds())
-		}
-	})
-	if limitOf(never) != 0 {
-		t.Error("a time without end is a limit")
-	}
-}
+	"github.com/jobd/jobd/daemon/requests"
+)
 
 // work is a pod of a random workload.
 type work struct {
@@ -46,7 +35,7 @@ const (
 
 // newDay draws pods that all fit, most of them small, in the order of their arrival.
 func newDay(t *rapid.T, priorities int) (*day, []*work) {
-	d := &day{T: t, n: New(6, Resources{"cpu": ofDay}), pods: map[types.UID]*work{}, ends: map[types.UID]int64{}}
+	d := &day{T: t, n: New(6, requests.Resources{"cpu": ofDay}), pods: map[types.UID]*work{}, ends: map[types.UID]int64{}}
 	d.n.StarvationAfter = patience * time.Second
 	var all []*work
 	at, gangs := int64(1), 0
@@ -74,7 +63,7 @@ func newDay(t *rapid.T, priorities int) (*day, []*work) {
 		}
 	}
 	for _, w := range all {
-		d.longest = max(d.longest, w.lasts, w.limit.seconds())
+		d.longest = max(d.longest, w.lasts, w.limit.Seconds())
 		d.pods[w.UID] = w
 	}
 	return d, all
@@ -183,7 +172,7 @@ func TestRoomIsKeptForOneRunAtMost(t *testing.T) {
 // TestAStreamOfSmallOnesDoesNotStarveALargeOne never lets the small ones end.
 func TestAStreamOfSmallOnesDoesNotStarveALargeOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := &day{T: t, n: New(9, Resources{"cpu": ofDay}), pods: map[types.UID]*work{}, ends: map[types.UID]int64{}}
+		d := &day{T: t, n: New(9, requests.Resources{"cpu": ofDay}), pods: map[types.UID]*work{}, ends: map[types.UID]int64{}}
 		d.n.StarvationAfter = patience * time.Second
 		large := &work{Pod: want("large", 5, ofDay), arrives: 5, lasts: 1}
 		made := 0

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // TestThoseWhoWaitCostNothing counts what a step allocates while many pods wait: it is the same as while few do.
@@ -14,7 +16,7 @@ func TestThoseWhoWaitCostNothing(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			cost := map[int]float64{}
 			for _, waiting := range []int{10, 10_000} {
-				n := New(100_000, Resources{"cpu": 3000})
+				n := New(100_000, requests.Resources{"cpu": 3000})
 				n.SetGroup("ns/g", Group{Gang: true, MinCount: waiting})
 				n.run(want("blocker", 0, 2000), 0)
 				for i := range waiting {
@@ -51,10 +53,10 @@ func BenchmarkPassWhile100000Wait(b *testing.B) {
 	}{{1, false}, {100, false}, {1, true}, {100, true}} {
 		shapes := c.shapes
 		b.Run(fmt.Sprintf("shapes=%d/fair=%v", shapes, c.fair), func(b *testing.B) {
-			n := New(1000, Resources{"cpu": 3000})
+			n := New(1000, requests.Resources{"cpu": 3000})
 			n.StarvationAfter = 10 * time.Minute
 			if c.fair {
-				n.Fair = &Fair{HalfLife: time.Hour}
+				n.ShareFairly(time.Hour)
 			}
 			clock := time.Unix(100, 0)
 			running := want("blocker", 0, 3000)

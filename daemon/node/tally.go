@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/jobd/jobd/daemon/relation"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // tally is what a number of pods take of a node together.
@@ -15,8 +16,8 @@ type tally struct {
 	pausing int // of them: they give their CPU away before long
 	// present are those of the pods that are counted as others already: they wait for their CPU only (Displaced).
 	present int
-	amounts Resources
-	ports   map[port]int // those of some address also as those of anyAddress
+	amounts requests.Resources
+	ports   requests.Ports
 	// matches are the pods that each rule counts, leaving those of them that are ending, and holds the pods that keep
 	// others away by it.
 	matches, leaving, holds map[int]int
@@ -37,9 +38,9 @@ func (t *tally) add(p *Pod, times int) {
 		t.present += times
 	}
 	if t.amounts == nil {
-		t.amounts = Resources{}
+		t.amounts = requests.Resources{}
 	}
-	t.amounts.add(p.shape.ask, int64(times))
+	t.amounts.Add(p.shape.ask, int64(times))
 	for _, id := range p.shape.matches {
 		count(&t.matches, id, times)
 	}
@@ -48,28 +49,16 @@ func (t *tally) add(p *Pod, times int) {
 			count(&t.holds, own.id, times)
 		}
 	}
-	for _, at := range p.shape.ports {
-		if t.ports == nil {
-			t.ports = map[port]int{}
-		}
-		for _, at := range []port{at, {at.protocol, at.number, anyAddress}} {
-			if t.ports[at] += times; t.ports[at] == 0 {
-				delete(t.ports, at)
-			}
-		}
-	}
+	t.ports.Add(p.shape.ports, times)
 }
-
-// anyAddress stands for whatever address a port has.
-const anyAddress = "*"
 
 func (t *tally) merge(other *tally) {
 	t.pods += other.pods
 	t.present += other.present
 	if t.amounts == nil {
-		t.amounts = Resources{}
+		t.amounts = requests.Resources{}
 	}
-	t.amounts.add(other.amounts, 1)
+	t.amounts.Add(other.amounts, 1)
 	for _, c := range []struct{ to, from *map[int]int }{
 		{&t.matches, &other.matches}, {&t.leaving, &other.leaving}, {&t.holds, &other.holds},
 	} {
@@ -77,29 +66,11 @@ func (t *tally) merge(other *tally) {
 			count(c.to, id, times)
 		}
 	}
-	for at, times := range other.ports {
-		if t.ports == nil {
-			t.ports = map[port]int{}
-		}
-		t.ports[at] += times
-	}
+	t.ports.Merge(other.ports)
 }
 
 // full reports whether no more pods are taken by a node that takes so many.
 func (t *tally) full(maxPods int) bool { return t.pods-t.present >= maxPods }
-
-// busy reports whether one of the ports is taken.
-func (t *tally) busy(ports []port) bool {
-	return slices.ContainsFunc(ports, func(p port) bool {
-		if len(t.ports) == 0 {
-			return false
-		}
-		if p.ip != "" {
-			return t.ports[p] > 0 || t.ports[port{p.protocol, p.number, ""}] > 0
-		}
-		return t.ports[port{p.protocol, p.number, anyAddress}] > 0
-	})
-}
 
 // levels are the tallies of each priority, and of all pods.
 type levels struct {
@@ -165,6 +136,17 @@ func (n *Node) taken(w *waiter) *tally {
 	return &sum
 }
 
+// without calls ask as if nothing were reserved for those pods.
+func (n *Node) without(pods []*waiter, ask func()) {
+	for _, w := range pods {
+		if w.nominated {
+			n.reserved.add(w.Pod, -1)
+			defer n.reserved.add(w.Pod, 1)
+		}
+	}
+	ask()
+}
+
 // withheld returns what is reserved for pods of at least the priority of one that waits, what those of them wait for that are to become
 // larger, and what is kept for one that has waited for too long.
 func (n *Node) withheld(w *waiter) tally {
@@ -180,9 +162,24 @@ func (n *Node) withheld(w *waiter) tally {
 	return sum
 }
 
+// unfit returns why the node takes no pod of that shape even if it is empty.
+func (n *Node) unfit(s *shape) string {
+	if s.continues {
+		return "" // it is on the node
+	}
+	if !s.judged {
+		s.unfit, s.judged = n.facts.Unfit(&s.terms), true
+		s.selected, s.untolerated = n.facts.Selected(&s.terms), n.facts.Repels(&s.terms)
+	}
+	if s.crowded && s.unfit == "" {
+		return "1 " + crowd
+	}
+	return s.unfit
+}
+
 // fits reports whether one such pod fits beside what is taken.
 func (n *Node) fits(taken *tally, s *shape) bool {
-	if !s.continues && taken.full(n.MaxPods) || taken.busy(s.ports) {
+	if !s.continues && taken.full(n.MaxPods) || taken.ports.Busy(s.ports) {
 		return false
 	}
 	if why, _ := n.apart(taken, s); why != "" {

@@ -61,13 +61,13 @@ func (n *Node) whyAlone(w *waiter) (why string) {
 	hopeless := false
 	n.without([]*waiter{w}, func() {
 		taken := n.taken(w)
-		if taken.busy(shape.ports) {
+		if taken.ports.Busy(shape.ports) {
 			names = []string{"node(s) didn't have free ports for the requested pod ports"}
 		} else {
 			names, hopeless = n.short(taken, shape)
 		}
 		if len(names) == 0 && !n.placeable([]*waiter{w}) {
-			names = n.scattered(shape)
+			names = n.cards.Scattered(shape.ask)
 		}
 		if len(names) > 0 {
 			return
@@ -104,19 +104,4 @@ func Hopeless(why string) string {
 func (n *Node) MakesWay(uid types.UID) string {
 	why, _, _ := strings.Cut(n.Why(uid), " preemption: ")
 	return why
-}
-
-// unfit returns why the node takes no pod of that shape even if it is empty.
-func (n *Node) unfit(s *shape) string {
-	if s.continues {
-		return "" // it is on the node
-	}
-	if !s.judged {
-		s.unfit, s.judged = n.facts.Unfit(&s.terms), true
-		s.selected, s.untolerated = n.facts.Selected(&s.terms), n.facts.Repels(&s.terms)
-	}
-	if s.crowded && s.unfit == "" {
-		return "1 " + crowd
-	}
-	return s.unfit
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/controltest"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
 )
@@ -194,7 +194,7 @@ func TestAJobThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.End()
-		w.Allocatable = node.Resources{"cpu": 1000}
+		w.Allocatable = requests.Resources{"cpu": 1000}
 		w.Stop()
 		w.Start()
 		w.Bare("before", "1", "2h", nil)

@@ -4,53 +4,9 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/jobd/jobd/daemon/duty"
 )
-
-// Kind is what a worker is to do.
-type Kind string
-
-const (
-	// Launch starts attempt Attempt of Container: it takes the set-up steps if that was not done, ensures the image,
-	// builds the spec and starts the container. The container of the attempt before is removed, since its end is stored
-	// by then.
-	Launch Kind = "Launch"
-	// RunPreStop runs the preStop hook of a container whose signal comes later: that of a sidecar, whose turn to end comes
-	// after the main containers.
-	RunPreStop Kind = "RunPreStop"
-	// Stop runs the preStop hook if Grace is not 0, and then sends Signal to the container. A launch that has not reached
-	// the runtime yet is called off instead, and a hook that runs already is.
-	Stop Kind = "Stop"
-	// TearDown removes the pod's containers, running ones too, and undoes its set-up steps in reverse.
-	TearDown Kind = "TearDown"
-	// Refresh brings what was set up for the pod up to date: the files of ConfigMaps, Secrets and tokens.
-	Refresh Kind = "Refresh"
-	// Resize gives the running containers the resources that the pod has now, except for those that have to be restarted
-	// for it.
-	Resize Kind = "Resize"
-	// SendSignal sends Signal to the first processes of the containers that Signals returns for Due, once.
-	SendSignal Kind = "SendSignal"
-	// Pause freezes the containers of the pod, also one whose launch was queued before, and stops their probes.
-	Pause Kind = "Pause"
-	// Continue lets them go on.
-	Continue Kind = "Continue"
-	// Measure finds out whether the pod takes more than it may, or keeps more once it has ended.
-	Measure Kind = "Measure"
-)
-
-// Action is one effect for a worker. Actions are idempotent.
-type Action struct {
-	Kind      Kind
-	Container string // not for TearDown and Resize
-	Attempt   int
-	// Signal is that of a Stop: SIGKILL is sent to all processes of the container, any other to the first one.
-	Signal syscall.Signal
-	// Grace is how long the preStop hook of a RunPreStop or Stop may take; 0 is that none is run.
-	Grace time.Duration
-	// Due is when a SendSignal was due.
-	Due time.Time
-	// Ends says that the whole pod ends: its liveness and startup probes stop, while its readiness probes go on.
-	Ends bool
-}
 
 // Issued records which actions the worker of one pod was given since the daemon started, and which launches have failed
 // since. It is the only state outside the pod's status, and may be lost at any time together with the workers: then the
@@ -121,35 +77,35 @@ type issued struct {
 	announced int
 	// unhealthy is the attempt that is to end because of failedCheck, plus one; failure says how that has failed.
 	unhealthy   int
-	failedCheck Check
+	failedCheck duty.Check
 	failure     string
 }
 
 // Record notes that the actions were given to the pod's worker. The loop calls it once they are committed.
-func (i *Issued) Record(actions []Action, now time.Time) {
+func (i *Issued) Record(actions []duty.Action, now time.Time) {
 	for _, a := range actions {
-		if a.Kind == TearDown {
+		if a.Kind == duty.TearDown {
 			i.tornDown = true
 			continue
 		}
-		if a.Kind == Resize {
+		if a.Kind == duty.Resize {
 			i.resizing().underWay = true
 			continue
 		}
-		if a.Kind == Pause || a.Kind == Continue {
+		if a.Kind == duty.Pause || a.Kind == duty.Continue {
 			*i.pausing() = pausing{asked: a.Kind}
 			continue
 		}
-		if a.Kind == SendSignal {
+		if a.Kind == duty.SendSignal {
 			i.signaling().asked = true
 			continue
 		}
 		c := i.of(a.Container)
 		switch {
-		case a.Kind == Launch:
+		case a.Kind == duty.Launch:
 			c.launched = a.Attempt + 1
 			c.stopping, c.killed, c.hooking, c.hooked = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-		case a.Kind == RunPreStop:
+		case a.Kind == duty.RunPreStop:
 			c.hooking = now
 		case a.Signal == syscall.SIGKILL:
 			c.killed = now

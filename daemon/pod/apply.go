@@ -1,7 +1,6 @@
 package pod
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/allotment"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -36,7 +37,7 @@ type folder struct {
 // change nothing.
 //
 // Failed launches are recorded in issued, for the back-off.
-func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time.Time) Result {
+func Apply(pod *corev1.Pod, issued *Issued, observations []duty.Observation, now time.Time) Result {
 	f := &folder{pod: pod, issued: issued, now: now}
 	if !podspec.Bound(pod) {
 		f.endUnbound()
@@ -59,7 +60,7 @@ func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time
 	if !podspec.Ended(pod) {
 		f.beginPause()
 	}
-	if isResized(pod) {
+	if allotment.IsResized(pod) {
 		f.finishResize()
 	}
 	return Result{f.changed, f.events}
@@ -136,46 +137,46 @@ func newStatuses(specs []corev1.Container, old []corev1.ContainerStatus, reason 
 
 // fold folds in one observation: what is about the pod at any time, then what matters as long as it has not ended, and then
 // what is about one of its containers.
-func (f *folder) fold(o Observation) {
+func (f *folder) fold(o duty.Observation) {
 	switch o.What {
-	case TornDown:
+	case duty.TornDown:
 		if podspec.Ended(f.pod) {
 			f.sandbox(false)
 		}
 		return
-	case FilesDropped:
+	case duty.FilesDropped:
 		f.issued.DropFiles()
 		return
-	case Stuck, Doubted:
+	case duty.Stuck, duty.Doubted:
 		f.warnOnce(o)
 		return
 	}
 	if podspec.Ended(f.pod) {
-		if o.What == Evicted {
+		if o.What == duty.Evicted {
 			f.dropFiles(o.Message)
 		}
 		return
 	}
 	switch o.What {
-	case Evicted:
+	case duty.Evicted:
 		f.evict(o.Message)
-	case Preempted:
+	case duty.Preempted:
 		f.preempt()
-	case HostStops:
+	case duty.HostStops:
 		f.hostStops(o.Took)
-	case HostStays:
+	case duty.HostStays:
 		f.hostStays()
-	case Rejected:
+	case duty.Rejected:
 		f.reject(o)
-	case SetUp:
+	case duty.SetUp:
 		f.setUp(o)
-	case SandboxLost:
+	case duty.SandboxLost:
 		f.sandboxLost()
-	case Resized:
+	case duty.Resized:
 		f.resized(o)
-	case Paused, Continued:
+	case duty.Paused, duty.Continued:
 		f.paused(o)
-	case SignalSent:
+	case duty.SignalSent:
 		f.signalSent(o)
 	default:
 		f.foldContainer(o)
@@ -183,27 +184,27 @@ func (f *folder) fold(o Observation) {
 }
 
 // foldContainer folds in an observation of an attempt that can have been asked for.
-func (f *folder) foldContainer(o Observation) {
+func (f *folder) foldContainer(o duty.Observation) {
 	c := find(f.pod, o.Container)
 	if c.spec == nil || !f.mayBe(c, o.Attempt) {
 		return
 	}
 	switch o.What {
-	case Pulling, Pulled:
+	case duty.Pulling, duty.Pulled:
 		f.pull(c, o)
-	case Started:
+	case duty.Started:
 		f.started(c, o)
-	case Exited:
+	case duty.Exited:
 		f.exited(c, o)
-	case SetUpFailed, StartFailed:
+	case duty.SetUpFailed, duty.StartFailed:
 		f.startFailed(c, o)
-	case Checked:
+	case duty.Checked:
 		f.checked(c, o)
-	case Dropped:
+	case duty.Dropped:
 		if i := f.issued.find(o.Container); i != nil && i.launched == o.Attempt+1 {
 			i.launched = 0
 		}
-	case Lost:
+	case duty.Lost:
 		f.lost(c, o)
 	}
 }
@@ -229,7 +230,7 @@ func (f *folder) sandboxLost() {
 	f.normal(container{}, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 }
 
-func (f *folder) setUp(o Observation) {
+func (f *folder) setUp(o duty.Observation) {
 	f.sandbox(true)
 	s := &f.pod.Status
 	if len(o.IPs) == 0 || s.PodIP == o.IPs[0] && len(s.PodIPs) == len(o.IPs) {
@@ -242,7 +243,7 @@ func (f *folder) setUp(o Observation) {
 	f.changed = true
 }
 
-func (f *folder) started(c container, o Observation) {
+func (f *folder) started(c container, o duty.Observation) {
 	if started, _ := c.knows(o.Attempt); started {
 		return
 	}
@@ -254,7 +255,7 @@ func (f *folder) started(c container, o Observation) {
 }
 
 // run records the start of an attempt.
-func (f *folder) run(c container, o Observation) {
+func (f *folder) run(c container, o duty.Observation) {
 	f.sandbox(true)
 	f.issued.startedWhilePaused()
 	c.keepLast()
@@ -273,7 +274,7 @@ func (f *folder) run(c container, o Observation) {
 }
 
 // begin resets the status to that of a new attempt.
-func (c container) begin(pod *corev1.Pod, o Observation) {
+func (c container) begin(pod *corev1.Pod, o duty.Observation) {
 	s := c.status
 	s.RestartCount = int32(o.Attempt)
 	s.ContainerID = "containerd://" + runtime.ContainerID(string(pod.UID), c.spec.Name, o.Attempt)
@@ -327,7 +328,7 @@ func mountStatuses(mounts []corev1.VolumeMount) []corev1.VolumeMountStatus {
 	return statuses
 }
 
-func (f *folder) exited(c container, o Observation) {
+func (f *folder) exited(c container, o duty.Observation) {
 	started, ended := c.knows(o.Attempt)
 	if ended {
 		return
@@ -384,12 +385,12 @@ func (f *folder) end(c container, end corev1.ContainerStateTerminated) {
 	f.changed = true
 }
 
-func (f *folder) startFailed(c container, o Observation) {
+func (f *folder) startFailed(c container, o duty.Observation) {
 	if o.Attempt != c.next() || c.running() {
 		return
 	}
 	f.issued.fail(c, o)
-	if o.What == StartFailed {
+	if o.What == duty.StartFailed {
 		f.changed = c.waiting(o.Reason, o.Message) || f.changed
 		f.startFailedEvents(c, o)
 		return
@@ -398,7 +399,7 @@ func (f *folder) startFailed(c container, o Observation) {
 }
 
 // fail records that a launch has failed.
-func (i *Issued) fail(c container, o Observation) {
+func (i *Issued) fail(c container, o duty.Observation) {
 	e := i.of(c.spec.Name)
 	if !o.At.After(e.failedAt) {
 		return // it was folded in before, and the next launch may be under way
@@ -486,12 +487,4 @@ func (f *folder) derive() {
 		f.changed = true
 	}
 	f.conditions()
-}
-
-// String returns what an observation is about, for logs.
-func (o Observation) String() string {
-	if o.Container == "" {
-		return string(o.What)
-	}
-	return fmt.Sprintf("%s %s/%d", o.What, o.Container, o.Attempt)
 }

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 func equal(a, b *corev1.Pod) bool { return equality.Semantic.DeepEqual(a.Status, b.Status) }
@@ -78,8 +80,9 @@ func TestPodLife(t *testing.T) {
 			before := l.pod.DeepCopy()
 			other := l.exited("c", 1, 1)
 			other.UID = "other"
-			l.want(l.turn(l.exited("c", 0, 9), l.started("c", 0), l.failed("c", 0, ErrImagePull, ""), l.failed("c", 1, ErrImagePull, ""),
-				l.started("c", 1), Observation{What: Lost, Container: "c"}, other, Observation{What: Exited, Container: "nobody"}, Observation{What: TornDown}))
+			l.want(l.turn(l.exited("c", 0, 9), l.started("c", 0), l.failed("c", 0, duty.ErrImagePull, ""), l.failed("c", 1, duty.ErrImagePull, ""),
+				l.started("c", 1), duty.Observation{What: duty.Lost, Container: "c"}, other,
+				duty.Observation{What: duty.Exited, Container: "nobody"}, duty.Observation{What: duty.TornDown}))
 			if !equal(before, l.pod) {
 				t.Errorf("before %+v\nafter %+v", before.Status, l.pod.Status)
 			}
@@ -96,16 +99,6 @@ func TestPodLife(t *testing.T) {
 		},
 	} {
 		t.Run(rule, test)
-	}
-}
-
-func TestSignalsOfImages(t *testing.T) {
-	for name, want := range map[string]int{
-		"": 15, "SIGTERM": 15, "TERM": 15, "quit": 3, "SIGQUIT": 3, "9": 9, "SIGRTMIN": 34, "SIGRTMIN+3": 37, "RTMAX-1": 63, "nonsense": 15, "99": 15,
-	} {
-		if got := int(signalNumber(name)); got != want {
-			t.Errorf("%q is %d, want %d", name, got, want)
-		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // Back-off of restarts in place and of launches that fail: as in clusters.
@@ -111,8 +113,8 @@ func (f *folder) holdFailedStart(c container, end *corev1.ContainerStateTerminat
 	i := f.issued.find(c.spec.Name)
 	switch {
 	case end.Reason == reasonStartError:
-		f.changed = c.waiting(RunContainer, end.Message) || f.changed
-	case i != nil && i.unhealthy == int(c.status.RestartCount)+1 && i.failedCheck == PostStart:
+		f.changed = c.waiting(duty.RunContainer, end.Message) || f.changed
+	case i != nil && i.unhealthy == int(c.status.RestartCount)+1 && i.failedCheck == duty.PostStart:
 		f.changed = c.waiting(reasonPostStartHook, i.failure) || f.changed
 	}
 }
@@ -121,12 +123,12 @@ func (f *folder) holdFailedStart(c container, end *corev1.ContainerStateTerminat
 func (f *folder) holdPulls() {
 	containers(f.pod, func(c container) bool {
 		w, i := c.status.State.Waiting, f.issued.find(c.spec.Name)
-		if w == nil || w.Reason != ErrImagePull || i == nil || i.failed == 0 || i.image != c.spec.Image || i.launched == c.next()+1 ||
+		if w == nil || w.Reason != duty.ErrImagePull || i == nil || i.failed == 0 || i.image != c.spec.Image || i.launched == c.next()+1 ||
 			f.now.Before(i.failedAt.Add(imageErrorShown)) {
 			return true
 		}
 		message := fmt.Sprintf("Back-off pulling image %q", f.imageOf(c, i.failedOf))
-		f.changed = c.waiting(reasonImagePullBackOff, message+": "+ErrImagePull+": "+w.Message) || f.changed
+		f.changed = c.waiting(reasonImagePullBackOff, message+": "+duty.ErrImagePull+": "+w.Message) || f.changed
 		f.aboutImage(c, i.failedOf, corev1.EventTypeNormal)("BackOff", message)
 		f.warning(c, "Failed", "Error: "+reasonImagePullBackOff)
 		return true

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -30,7 +31,7 @@ func TestCases(t *testing.T) {
 				d.Fatalf(t, "%s is neither pod nor then", d.Cmd)
 			}
 			p.t = t
-			var seen []Observation
+			var seen []duty.Observation
 			for line := range strings.Lines(d.Input) {
 				if line = strings.TrimSpace(line); line != "" {
 					seen = append(seen, p.line(line)...)
@@ -75,15 +76,15 @@ type play struct {
 	// hidden are the conditions of the first turn, which are the same for nearly all pods: "pod conditions" shows them.
 	hidden bool
 	// failures is the last launch that failed.
-	failures []Observation
+	failures []duty.Observation
 }
 
 // sentences are what may happen to a pod. Their first word is the container, or "pod" or "jobd".
 var sentences = []struct {
 	form *regexp.Regexp
-	do   func(p *play, c string, words []string) []Observation
+	do   func(p *play, c string, words []string) []duty.Observation
 }{
-	{form(`after (\S+)`), func(p *play, _ string, w []string) []Observation {
+	{form(`after (\S+)`), func(p *play, _ string, w []string) []duty.Observation {
 		d, err := time.ParseDuration(w[0])
 		if err != nil {
 			p.t.Fatal(err)
@@ -91,20 +92,20 @@ var sentences = []struct {
 		p.wait(d)
 		return nil
 	}},
-	{form(`edit (.*)`), func(p *play, _ string, w []string) []Observation {
+	{form(`edit (.*)`), func(p *play, _ string, w []string) []duty.Observation {
 		read(p.t, w[0], &p.pod.Spec)
 		return nil
 	}},
-	{form(`the launch's failure is told of again`), func(p *play, _ string, _ []string) []Observation { return p.failures }},
-	{form(`jobd restarts`), func(p *play, _ string, _ []string) []Observation {
+	{form(`the launch's failure is told of again`), func(p *play, _ string, _ []string) []duty.Observation { return p.failures }},
+	{form(`jobd restarts`), func(p *play, _ string, _ []string) []duty.Observation {
 		p.issued = Issued{}
 		return nil
 	}},
-	{form(`the host reboots`), func(p *play, _ string, _ []string) []Observation {
+	{form(`the host reboots`), func(p *play, _ string, _ []string) []duty.Observation {
 		p.issued = Issued{}
 		return Recover(p.pod, nil, true, p.now)
 	}},
-	{form(`pod is deleted within (\S+)`), func(p *play, _ string, w []string) []Observation {
+	{form(`pod is deleted within (\S+)`), func(p *play, _ string, w []string) []duty.Observation {
 		d, err := time.ParseDuration(w[0])
 		if err != nil {
 			p.t.Fatal(err)
@@ -112,33 +113,33 @@ var sentences = []struct {
 		p.delete(d)
 		return nil
 	}},
-	{form(`pod is set up`), func(*play, string, []string) []Observation {
-		return []Observation{{What: SetUp, IPs: []string{"10.0.0.9"}}}
+	{form(`pod is set up`), func(*play, string, []string) []duty.Observation {
+		return []duty.Observation{{What: duty.SetUp, IPs: []string{"10.0.0.9"}}}
 	}},
-	{form(`pod is torn down`), func(*play, string, []string) []Observation { return []Observation{{What: TornDown}} }},
-	{form(`pod is evicted: (.*)`), func(_ *play, _ string, w []string) []Observation {
-		return []Observation{{What: Evicted, Message: w[0]}}
+	{form(`pod is torn down`), func(*play, string, []string) []duty.Observation { return []duty.Observation{{What: duty.TornDown}} }},
+	{form(`pod is evicted: (.*)`), func(_ *play, _ string, w []string) []duty.Observation {
+		return []duty.Observation{{What: duty.Evicted, Message: w[0]}}
 	}},
-	{form(`pod is preempted`), func(*play, string, []string) []Observation { return []Observation{{What: Preempted}} }},
-	{form(`the host goes down within (\S+)`), func(p *play, _ string, w []string) []Observation {
+	{form(`pod is preempted`), func(*play, string, []string) []duty.Observation { return []duty.Observation{{What: duty.Preempted}} }},
+	{form(`the host goes down within (\S+)`), func(p *play, _ string, w []string) []duty.Observation {
 		d, err := time.ParseDuration(w[0])
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		return []Observation{{What: HostStops, Took: d}}
+		return []duty.Observation{{What: duty.HostStops, Took: d}}
 	}},
-	{form(`the host stays up after all`), func(*play, string, []string) []Observation { return []Observation{{What: HostStays}} }},
-	{form(`(\S+) starts`), func(p *play, c string, _ []string) []Observation {
+	{form(`the host stays up after all`), func(*play, string, []string) []duty.Observation { return []duty.Observation{{What: duty.HostStays}} }},
+	{form(`(\S+) starts`), func(p *play, c string, _ []string) []duty.Observation {
 		name, attempt := p.attempt(c)
-		return []Observation{p.started(name, attempt)}
+		return []duty.Observation{p.started(name, attempt)}
 	}},
-	{form(`(\S+) starts, an image with the stop signal (\S+)`), func(p *play, c string, w []string) []Observation {
+	{form(`(\S+) starts, an image with the stop signal (\S+)`), func(p *play, c string, w []string) []duty.Observation {
 		name, attempt := p.attempt(c)
 		o := p.started(name, attempt)
 		o.Image.Config.StopSignal = w[0]
-		return []Observation{o}
+		return []duty.Observation{o}
 	}},
-	{form(`(\S+) exits with (\d+)( for want of memory)?`), func(p *play, c string, w []string) []Observation {
+	{form(`(\S+) exits with (\d+)( for want of memory)?`), func(p *play, c string, w []string) []duty.Observation {
 		name, attempt := p.attempt(c)
 		code, err := strconv.Atoi(w[0])
 		if err != nil {
@@ -146,64 +147,64 @@ var sentences = []struct {
 		}
 		o := p.exited(name, attempt, code)
 		o.Status.OOMKilled = w[1] != ""
-		return []Observation{o}
+		return []duty.Observation{o}
 	}},
-	{form(`(\S+) cannot be executed: (.*)`), func(p *play, c string, w []string) []Observation {
+	{form(`(\S+) cannot be executed: (.*)`), func(p *play, c string, w []string) []duty.Observation {
 		name, attempt := p.attempt(c)
 		o := p.exited(name, attempt, 128)
 		o.Status.StartError, o.Status.StartedAt = w[0], time.Time{}
-		return []Observation{o}
+		return []duty.Observation{o}
 	}},
-	{form(`(\S+) pulls its image`), func(p *play, c string, _ []string) []Observation {
-		return []Observation{{What: Pulling, Container: c}}
+	{form(`(\S+) pulls its image`), func(p *play, c string, _ []string) []duty.Observation {
+		return []duty.Observation{{What: duty.Pulling, Container: c}}
 	}},
-	{form(`(\S+) has pulled its image in (\S+)`), func(p *play, c string, w []string) []Observation {
+	{form(`(\S+) has pulled its image in (\S+)`), func(p *play, c string, w []string) []duty.Observation {
 		took, err := time.ParseDuration(w[0])
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		return []Observation{{What: Pulled, Container: c, Took: took, Image: runtime.Image{Size: 77}}}
+		return []duty.Observation{{What: duty.Pulled, Container: c, Took: took, Image: runtime.Image{Size: 77}}}
 	}},
-	{form(`(\S+) has taken its image from (\S+) in (\S+)`), func(p *play, c string, w []string) []Observation {
+	{form(`(\S+) has taken its image from (\S+) in (\S+)`), func(p *play, c string, w []string) []duty.Observation {
 		took, err := time.ParseDuration(w[1])
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		return []Observation{{What: Pulled, Container: c, Took: took, Image: runtime.Image{Size: 77, Engine: w[0]}}}
+		return []duty.Observation{{What: duty.Pulled, Container: c, Took: took, Image: runtime.Image{Size: 77, Engine: w[0]}}}
 	}},
-	{form(`(\S+) cannot be launched: (\w+): (.*)`), func(p *play, c string, w []string) []Observation {
+	{form(`(\S+) cannot be launched: (\w+): (.*)`), func(p *play, c string, w []string) []duty.Observation {
 		name, attempt := p.attempt(c)
 		o := p.failed(name, attempt, w[0], w[1])
 		o.UID, o.At = p.pod.UID, p.now
-		p.failures = []Observation{o}
+		p.failures = []duty.Observation{o}
 		return p.failures
 	}},
-	{form(`(\S+) cannot be set up: (\w+): (.*)`), func(_ *play, c string, w []string) []Observation {
-		return []Observation{{What: SetUpFailed, Container: c, Reason: w[0], Message: w[1]}}
+	{form(`(\S+) cannot be set up: (\w+): (.*)`), func(_ *play, c string, w []string) []duty.Observation {
+		return []duty.Observation{{What: duty.SetUpFailed, Container: c, Reason: w[0], Message: w[1]}}
 	}},
-	{form(`(\S+) is rejected: (\w+): (.*)`), func(_ *play, c string, w []string) []Observation {
-		return []Observation{{What: Rejected, Container: c, Reason: w[0], Message: w[1]}}
+	{form(`(\S+) is rejected: (\w+): (.*)`), func(_ *play, c string, w []string) []duty.Observation {
+		return []duty.Observation{{What: duty.Rejected, Container: c, Reason: w[0], Message: w[1]}}
 	}},
-	{form(`(\S+) is called off`), func(p *play, c string, _ []string) []Observation {
+	{form(`(\S+) is called off`), func(p *play, c string, _ []string) []duty.Observation {
 		name, attempt := p.attempt(c)
-		return []Observation{{What: Dropped, Container: name, Attempt: attempt}}
+		return []duty.Observation{{What: duty.Dropped, Container: name, Attempt: attempt}}
 	}},
-	{form(`(\S+) is lost`), func(p *play, c string, _ []string) []Observation {
+	{form(`(\S+) is lost`), func(p *play, c string, _ []string) []duty.Observation {
 		name, attempt := p.attempt(c)
-		return []Observation{{What: Lost, Container: name, Attempt: attempt}}
+		return []duty.Observation{{What: duty.Lost, Container: name, Attempt: attempt}}
 	}},
-	{form(`(\S+) (passes|fails) (Startup|Readiness|Liveness|PostStart|PreStop)(?:: (.*))?`), func(p *play, c string, w []string) []Observation {
+	{form(`(\S+) (passes|fails) (Startup|Readiness|Liveness|PostStart|PreStop)(?:: (.*))?`), func(p *play, c string, w []string) []duty.Observation {
 		name, attempt := p.attempt(c)
-		o := Observation{What: Checked, Container: name, Attempt: attempt, Check: Check(w[1]), Verdict: true, Message: w[2]}
+		o := duty.Observation{What: duty.Checked, Container: name, Attempt: attempt, Check: duty.Check(w[1]), Verdict: true, Message: w[2]}
 		o.OK = w[0] == "passes"
-		return []Observation{o}
+		return []duty.Observation{o}
 	}},
 }
 
 func form(s string) *regexp.Regexp { return regexp.MustCompile("^" + s + "$") }
 
 // line makes what one line of a case says happen. What it returns is observed at the end of the block.
-func (p *play) line(line string) []Observation {
+func (p *play) line(line string) []duty.Observation {
 	for _, s := range sentences {
 		words := s.form.FindStringSubmatch(line)
 		if words == nil {
@@ -249,7 +250,7 @@ func (p *play) attempt(c string) (name string, attempt int) {
 }
 
 // play takes one turn of the loop and says what is asked for, what has changed in the status, and when to look again.
-func (p *play) play(seen ...Observation) string {
+func (p *play) play(seen ...duty.Observation) string {
 	before, events := p.pod.DeepCopy(), len(p.events)
 	said := p.turn(seen...)
 	say := func(format string, args ...any) { said = append(said, strings.TrimSpace(fmt.Sprintf(format, args...))) }

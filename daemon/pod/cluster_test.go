@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -36,7 +37,7 @@ func TestStatusIsThatOfACluster(t *testing.T) {
 			var issued Issued
 			Apply(got, &issued, nil, want.Status.StartTime.Time)
 			for _, o := range livedThrough(want) {
-				Apply(got, &issued, []Observation{o}, o.At)
+				Apply(got, &issued, []duty.Observation{o}, o.At)
 			}
 			// These lie outside what a pod's worker knows, or name a moment or an object of that cluster.
 			for _, s := range []*corev1.PodStatus{&got.Status, &want.Status} {
@@ -62,22 +63,22 @@ func TestStatusIsThatOfACluster(t *testing.T) {
 }
 
 // livedThrough returns what must have been observed of a pod for it to have this status.
-func livedThrough(pod *corev1.Pod) []Observation {
+func livedThrough(pod *corev1.Pod) []duty.Observation {
 	var ips []string
 	for _, ip := range pod.Status.PodIPs {
 		ips = append(ips, ip.IP)
 	}
-	list := []Observation{{What: SetUp, IPs: ips}}
+	list := []duty.Observation{{What: duty.SetUp, IPs: ips}}
 	for _, c := range pod.Status.ContainerStatuses {
 		image := runtime.Image{Name: c.Image, ID: c.ImageID}
 		for i, state := range []corev1.ContainerState{c.LastTerminationState, c.State} {
-			o := Observation{Container: c.Name, Attempt: int(c.RestartCount) - 1 + i, Image: image}
+			o := duty.Observation{Container: c.Name, Attempt: int(c.RestartCount) - 1 + i, Image: image}
 			switch {
 			case state.Running != nil:
-				o.What, o.Status = Started, runtime.Status{State: runtime.Running, StartedAt: state.Running.StartedAt.Time}
+				o.What, o.Status = duty.Started, runtime.Status{State: runtime.Running, StartedAt: state.Running.StartedAt.Time}
 			case state.Terminated != nil:
 				s := state.Terminated
-				o.What, o.Status = Exited, runtime.Status{
+				o.What, o.Status = duty.Exited, runtime.Status{
 					State: runtime.Exited, ExitCode: int(s.ExitCode), StartedAt: s.StartedAt.Time, FinishedAt: s.FinishedAt.Time,
 				}
 				if s.Reason == "StartError" {
@@ -91,7 +92,7 @@ func livedThrough(pod *corev1.Pod) []Observation {
 			list = append(list, o)
 		}
 	}
-	list = append(list, Observation{What: TornDown})
+	list = append(list, duty.Observation{What: duty.TornDown})
 	for i := range list {
 		list[i].UID, list[i].At = pod.UID, pod.Status.StartTime.Add(time.Duration(i)*time.Second)
 	}

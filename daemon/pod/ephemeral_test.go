@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -100,7 +101,7 @@ func TestEphemeralContainers(t *testing.T) {
 			l := running(t, never, "c")
 			l.look("e")
 			l.turn()
-			l.want(l.turn(l.failed("e", 0, ErrImagePull, "no")))
+			l.want(l.turn(l.failed("e", 0, duty.ErrImagePull, "no")))
 			l.state("e", "ErrImagePull/0")
 			l.wait(10 * time.Second)
 			l.want(l.turn(), "Launch e/0")
@@ -123,7 +124,7 @@ func TestEphemeralContainers(t *testing.T) {
 			l := running(t, never, "c")
 			l.look("e")
 			l.turn()
-			l.turn(l.failed("e", 0, ErrImagePull, "no"))
+			l.turn(l.failed("e", 0, duty.ErrImagePull, "no"))
 			l.want(l.turn(l.exited("c", 0, 1)), "TearDown")
 			l.phase(corev1.PodFailed)
 			l.state("e", "ErrImagePull/0")
@@ -133,7 +134,7 @@ func TestEphemeralContainers(t *testing.T) {
 			l.look("e")
 			l.turn()
 			l.turn(l.started("e", 0))
-			l.want(l.turn(Observation{What: Lost, Container: "e"}))
+			l.want(l.turn(duty.Observation{What: duty.Lost, Container: "e"}))
 			l.state("e", "ContainerStatusUnknown:137/0")
 			l.condition(corev1.DisruptionTarget, "missing")
 			l.phase(corev1.PodRunning)

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // Event is an event about a pod, in a kubelet's words. Its source is "kubelet".
@@ -22,7 +24,7 @@ func (f *folder) warning(c container, reason, message string) {
 }
 
 // warnOnce records what was observed of the whole pod, however many of its containers report it together.
-func (f *folder) warnOnce(o Observation) {
+func (f *folder) warnOnce(o duty.Observation) {
 	e := Event{Type: corev1.EventTypeWarning, Reason: o.Reason, Message: o.Message}
 	if !slices.Contains(f.events, e) {
 		f.events = append(f.events, e)

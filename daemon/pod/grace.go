@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 const (
@@ -128,7 +130,7 @@ func (p *planner) end(c container, attempt int, turn bool, s stop) {
 		}
 	}
 
-	action := Action{Kind: Stop, Container: c.spec.Name, Attempt: attempt, Signal: c.stopSignal()}
+	action := duty.Action{Kind: duty.Stop, Container: c.spec.Name, Attempt: attempt, Signal: c.stopSignal()}
 	if hook && i.hooking.IsZero() {
 		action.Grace = until.Sub(p.now)
 	}
@@ -141,7 +143,7 @@ func (p *planner) end(c container, attempt int, turn bool, s stop) {
 		action.Signal, action.Grace = syscall.SIGKILL, 0
 		p.at(p.now.Add(killAgain))
 	case first && !turn && action.Grace > 0 && c.running():
-		action.Kind, action.Signal = RunPreStop, 0
+		action.Kind, action.Signal = duty.RunPreStop, 0
 		p.at(kill)
 	case first && turn && (i.hooking.IsZero() || !i.hooked.IsZero() || cut):
 		p.at(kill)

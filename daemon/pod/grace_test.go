@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // hooked returns a pod whose container "hook" has a preStop hook.
@@ -21,8 +23,8 @@ func hooked(names ...string) *corev1.Pod {
 	return p
 }
 
-func (l *life) hookDone(name string) Observation {
-	return Observation{What: Checked, Container: name, Check: PreStop, OK: true}
+func (l *life) hookDone(name string) duty.Observation {
+	return duty.Observation{What: duty.Checked, Container: name, Check: duty.PreStop, OK: true}
 }
 
 func TestGracePeriods(t *testing.T) {
@@ -108,7 +110,7 @@ func TestGracePeriods(t *testing.T) {
 // TestEachEndHasItsGrace: the time between the signal and SIGKILL, by what ends the pod. The time of a preStop hook counts.
 func TestEachEndHasItsGrace(t *testing.T) {
 	const own = 10 * time.Second // the pod's own
-	evict := func(l *life) []string { return l.turn(Observation{What: Evicted, Message: "too big"}) }
+	evict := func(l *life) []string { return l.turn(duty.Observation{What: duty.Evicted, Message: "too big"}) }
 	remove := func(grace time.Duration) func(l *life) []string {
 		return func(l *life) []string {
 			l.delete(grace)
@@ -120,7 +122,7 @@ func TestEachEndHasItsGrace(t *testing.T) {
 		grace, hooks time.Duration // until SIGKILL without a hook, and for one that never ends
 	}{
 		"exceeds a limit of its storage":                           {evict, minimumGrace, evictionGrace},
-		"preempted for a critical pod":                             {func(l *life) []string { return l.turn(Observation{What: Preempted}) }, own, own},
+		"preempted for a critical pod":                             {func(l *life) []string { return l.turn(duty.Observation{What: duty.Preempted}) }, own, own},
 		"deleted by a taint (NoExecute), a drain or the scheduler": {remove(own), own, own},
 		"evicted by the API, with a grace of its own":              {remove(5 * time.Second), 5 * time.Second, 5 * time.Second},
 		"deleted within a second":                                  {remove(time.Second), minimumGrace, time.Second},
@@ -257,7 +259,7 @@ func TestAPodThatEndsIsNotProbedForItsHealth(t *testing.T) {
 	l.pod.Spec.TerminationGracePeriodSeconds = seconds64(30)
 	l.turn()
 	l.turn(l.started("a", 0))
-	l.turn(Observation{What: Checked, Container: "a", Check: Liveness, Verdict: true})
+	l.turn(duty.Observation{What: duty.Checked, Container: "a", Check: duty.Liveness, Verdict: true})
 	l.issued.of("a").stopping = time.Time{}
 	if got := ends(l); len(got) != 1 || got[0] {
 		t.Errorf("a container that is restarted: %v", got)

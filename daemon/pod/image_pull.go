@@ -5,16 +5,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // pull records events about the image of a launch.
-func (f *folder) pull(c container, o Observation) {
+func (f *folder) pull(c container, o duty.Observation) {
 	if o.Attempt != c.next() || c.running() {
 		return
 	}
 	image, normal := f.imageOf(c, o.Volume), f.aboutImage(c, o.Volume, corev1.EventTypeNormal)
 	switch {
-	case o.What == Pulling:
+	case o.What == duty.Pulling:
 		if o.Message != "" {
 			f.events = append(f.events, Event{
 				Type: corev1.EventTypeWarning, Reason: "FailedToRetrieveImagePullSecret",
@@ -59,14 +61,14 @@ func (f *folder) aboutImage(c container, volume, kind string) func(reason, messa
 }
 
 // startFailedEvents records why a launch has failed, as a kubelet does.
-func (f *folder) startFailedEvents(c container, o Observation) {
+func (f *folder) startFailedEvents(c container, o duty.Observation) {
 	warning := f.aboutImage(c, o.Volume, corev1.EventTypeWarning)
 	switch o.Reason {
-	case ErrImagePull:
+	case duty.ErrImagePull:
 		warning("Failed", fmt.Sprintf("Failed to pull image %q: %s", f.imageOf(c, o.Volume), o.Message))
-	case ErrImageNeverPull:
-		warning(ErrImageNeverPull, o.Message)
-	case InvalidImageName:
+	case duty.ErrImageNeverPull:
+		warning(duty.ErrImageNeverPull, o.Message)
+	case duty.InvalidImageName:
 		warning("InspectFailed", o.Message)
 	default:
 		f.warning(c, "Failed", "Error: "+o.Message)

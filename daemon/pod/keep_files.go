@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // filesKeptUntil returns until when a pod that has ended stays on the host because its files are to be kept; zero if it
@@ -27,7 +28,7 @@ func filesKeptUntil(p *corev1.Pod, issued *Issued) time.Time {
 func (f *folder) dropFiles(why string) {
 	if !filesKeptUntil(f.pod, f.issued).IsZero() {
 		f.issued.DropFiles()
-		f.warnOnce(Observation{Reason: "FilesNotKept", Message: why})
+		f.warnOnce(duty.Observation{Reason: "FilesNotKept", Message: why})
 	}
 }
 

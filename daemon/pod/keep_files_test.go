@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 func TestFilesAreKeptForAWhile(t *testing.T) {
@@ -70,11 +71,11 @@ func TestFilesThatAreTooMuchAreNotKept(t *testing.T) {
 			Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(end)}},
 		}}
 		issued := &Issued{}
-		result := Apply(p, issued, []Observation{{What: Evicted, UID: "u", Message: "too much"}}, end)
+		result := Apply(p, issued, []duty.Observation{{What: duty.Evicted, UID: "u", Message: "too much"}}, end)
 		if len(result.Events) != want || want == 1 && (result.Events[0].Reason != "FilesNotKept" || result.Events[0].Message != "too much") {
 			t.Errorf("%q: events %v", annotation, result.Events)
 		}
-		if actions, _ := Next(p, issued, end); len(actions) != 1 || actions[0].Kind != TearDown {
+		if actions, _ := Next(p, issued, end); len(actions) != 1 || actions[0].Kind != duty.TearDown {
 			t.Errorf("%q: %v", annotation, actions)
 		}
 		if p.Status.Phase != corev1.PodSucceeded || p.Status.Reason != "" {

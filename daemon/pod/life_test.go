@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -49,7 +50,7 @@ func newLife(t *testing.T, pod *corev1.Pod) *life {
 }
 
 // turn is one turn of the loop: it returns what is asked of the worker, as "Launch c/0" or "SIGTERM c/0".
-func (l *life) turn(observations ...Observation) []string {
+func (l *life) turn(observations ...duty.Observation) []string {
 	l.t.Helper()
 	for i := range observations {
 		o := &observations[i]
@@ -76,13 +77,13 @@ func (l *life) turn(observations ...Observation) []string {
 	return out
 }
 
-func describe(a Action) string {
+func describe(a duty.Action) string {
 	switch a.Kind {
-	case Launch:
+	case duty.Launch:
 		return fmt.Sprintf("Launch %s/%d", a.Container, a.Attempt)
-	case Stop:
+	case duty.Stop:
 		return fmt.Sprintf("%s %s/%d", unix.SignalName(a.Signal), a.Container, a.Attempt)
-	case RunPreStop:
+	case duty.RunPreStop:
 		return fmt.Sprintf("hook %s/%d", a.Container, a.Attempt)
 	}
 	return string(a.Kind)
@@ -162,20 +163,22 @@ func (l *life) delete(grace time.Duration) {
 	l.pod.DeletionTimestamp, l.pod.DeletionGracePeriodSeconds = &at, &seconds
 }
 
-func (l *life) started(name string, attempt int) Observation {
-	return Observation{What: Started, Container: name, Attempt: attempt, Image: runtime.Image{Name: "docker.io/library/busybox:latest", ID: "sha256:1"},
-		Status: runtime.Status{State: runtime.Running, StartedAt: l.now}}
+func (l *life) started(name string, attempt int) duty.Observation {
+	return duty.Observation{
+		What: duty.Started, Container: name, Attempt: attempt, Image: runtime.Image{Name: "docker.io/library/busybox:latest", ID: "sha256:1"},
+		Status: runtime.Status{State: runtime.Running, StartedAt: l.now},
+	}
 }
 
-func (l *life) exited(name string, attempt, code int) Observation {
+func (l *life) exited(name string, attempt, code int) duty.Observation {
 	began := l.now
 	if s := find(l.pod, name).status; s != nil && s.State.Running != nil {
 		began = s.State.Running.StartedAt.Time
 	}
-	return Observation{What: Exited, Container: name, Attempt: attempt,
+	return duty.Observation{What: duty.Exited, Container: name, Attempt: attempt,
 		Status: runtime.Status{State: runtime.Exited, ExitCode: code, StartedAt: began, FinishedAt: l.now}}
 }
 
-func (l *life) failed(name string, attempt int, reason, message string) Observation {
-	return Observation{What: StartFailed, Container: name, Attempt: attempt, Reason: reason, Message: message}
+func (l *life) failed(name string, attempt int, reason, message string) duty.Observation {
+	return duty.Observation{What: duty.StartFailed, Container: name, Attempt: attempt, Reason: reason, Message: message}
 }

@@ -1,10 +1,14 @@
 package pod
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/duty"
+)
 
 // lost records the end of a container that was not observed. Unless it is restarted the pod gets the condition
 // DisruptionTarget, so that a Job's failure policy can distinguish this from a failure of the pod's own.
-func (f *folder) lost(c container, o Observation) {
+func (f *folder) lost(c container, o duty.Observation) {
 	started, ended := c.knows(o.Attempt)
 	if ended {
 		return

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // planner collects what one pod needs.
@@ -14,18 +15,18 @@ type planner struct {
 	issued  *Issued
 	now     time.Time
 	doubt   bool // plan what may have been launched before a reboot, not what is to be launched now
-	actions []Action
+	actions []duty.Action
 	wake    time.Time
 }
 
 // Next returns what a pod needs now, judging by its status (after Apply) and what was issued already, and when to call
 // Apply and Next again if nothing is observed before. With a zero wake that is only on a change. Next changes nothing:
 // issued.Record is to be called with the actions that are carried out.
-func Next(pod *corev1.Pod, issued *Issued, now time.Time) (actions []Action, wake time.Time) {
+func Next(pod *corev1.Pod, issued *Issued, now time.Time) (actions []duty.Action, wake time.Time) {
 	return next(&planner{pod: pod, issued: issued, now: now})
 }
 
-func next(p *planner) (actions []Action, wake time.Time) {
+func next(p *planner) (actions []duty.Action, wake time.Time) {
 	pod, issued, now := p.pod, p.issued, p.now
 	if !podspec.Bound(pod) || !begun(pod) {
 		return nil, time.Time{}
@@ -35,7 +36,7 @@ func next(p *planner) (actions []Action, wake time.Time) {
 			if until := filesKeptUntil(pod, issued); now.Before(until) {
 				return nil, until
 			}
-			p.actions = append(p.actions, Action{Kind: TearDown})
+			p.actions = append(p.actions, duty.Action{Kind: duty.TearDown})
 		}
 		return p.actions, time.Time{}
 	}
@@ -108,7 +109,7 @@ func (p *planner) due(c container) {
 		if retry := i.failedAt.Add(backoff(i.failed)); retry.After(at) {
 			at = retry
 		}
-		if w := c.status.State.Waiting; w != nil && w.Reason == ErrImagePull {
+		if w := c.status.State.Waiting; w != nil && w.Reason == duty.ErrImagePull {
 			p.at(i.failedAt.Add(imageErrorShown))
 		}
 	}
@@ -116,7 +117,7 @@ func (p *planner) due(c container) {
 		p.at(at)
 		return
 	}
-	p.actions = append(p.actions, Action{Kind: Launch, Container: c.spec.Name, Attempt: c.next()})
+	p.actions = append(p.actions, duty.Action{Kind: duty.Launch, Container: c.spec.Name, Attempt: c.next()})
 }
 
 // condemn stops containers that have failed a probe or hook.

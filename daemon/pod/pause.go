@@ -9,6 +9,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // pauseAgain is how long after an attempt to freeze or to thaw a pod that has failed it is tried again.
@@ -17,7 +18,7 @@ const pauseAgain = 10 * time.Second
 // pausing is what the worker was asked for last: Pause, Continue, or nothing. It is not stored: after a restart of the daemon it is
 // asked for again, and what is done already is found.
 type pausing struct {
-	asked  Kind
+	asked  duty.Kind
 	failed time.Time // when that failed; zero if it did not
 }
 
@@ -98,10 +99,10 @@ func (i *Issued) askedToPause() pausing {
 // pause asks the worker to freeze the containers of a pod that does not end, or to let them go on. It reports whether nothing else
 // is to happen to the pod.
 func (p *planner) pause() (paused bool) {
-	asked, wanted := p.issued.askedToPause(), Continue
+	asked, wanted := p.issued.askedToPause(), duty.Continue
 	switch {
 	case p.issued.pause:
-		wanted = Pause
+		wanted = duty.Pause
 	case asked.asked == "" && !MayBePaused(p.pod):
 		return false
 	}
@@ -111,16 +112,16 @@ func (p *planner) pause() (paused bool) {
 	case asked.asked == wanted && p.now.Before(again):
 		p.at(again)
 	default:
-		p.actions = append(p.actions, Action{Kind: wanted})
+		p.actions = append(p.actions, duty.Action{Kind: wanted})
 	}
 	return true
 }
 
 // paused folds in what came of a Pause or Continue.
-func (f *folder) paused(o Observation) {
-	wanted := Pause
-	if o.What == Continued {
-		wanted = Continue
+func (f *folder) paused(o duty.Observation) {
+	wanted := duty.Pause
+	if o.What == duty.Continued {
+		wanted = duty.Continue
 	}
 	if f.issued.askedToPause().asked != wanted {
 		return // something else was asked for since
@@ -130,12 +131,12 @@ func (f *folder) paused(o Observation) {
 	switch {
 	case !o.OK:
 		asked.failed = o.At
-		f.warnOnce(Observation{Reason: "Failed" + string(wanted), Message: o.Message})
-		if wanted == Pause && !IsPaused(f.pod) {
+		f.warnOnce(duty.Observation{Reason: "Failed" + string(wanted), Message: o.Message})
+		if wanted == duty.Pause && !IsPaused(f.pod) {
 			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reasonFailedPause, o.Message
 			f.condition(c)
 		}
-	case wanted == Pause:
+	case wanted == duty.Pause:
 		asked.failed = time.Time{}
 		if !IsPaused(f.pod) {
 			reason, since := whyPaused(f.pod)
@@ -164,7 +165,7 @@ func (f *folder) goOn(reason string) {
 
 // startedWhilePaused lets a container be frozen whose launch was under way when its pod was.
 func (i *Issued) startedWhilePaused() {
-	if i.askedToPause().asked == Pause {
+	if i.askedToPause().asked == duty.Pause {
 		i.pausing().asked = ""
 	}
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 func (l *life) pausedFor(want time.Duration) {
@@ -25,13 +26,13 @@ func TestAPausedPodStandsStill(t *testing.T) {
 	l.issued.Pause(true)
 	l.want(l.turn(), "Pause")
 	l.want(l.turn())
-	l.want(l.turn(Observation{What: Paused, OK: true}))
+	l.want(l.turn(duty.Observation{What: duty.Paused, OK: true}))
 	if !IsPaused(l.pod) {
 		t.Fatal("it is not paused")
 	}
 	// A container whose launch was under way is frozen, too.
 	l.want(l.turn(l.started("b", 0)), "Pause")
-	l.want(l.turn(Observation{What: Paused, OK: true}))
+	l.want(l.turn(duty.Observation{What: duty.Paused, OK: true}))
 	l.wait(time.Hour)
 	l.want(l.turn())
 	l.phase(corev1.PodRunning)
@@ -39,27 +40,27 @@ func TestAPausedPodStandsStill(t *testing.T) {
 	l.issued = Issued{} // a restart of the daemon asks again: it stays frozen
 	l.issued.Pause(true)
 	l.want(l.turn(), "Pause")
-	l.want(l.turn(Observation{What: Paused, OK: true}))
+	l.want(l.turn(duty.Observation{What: duty.Paused, OK: true}))
 
 	l.issued.Pause(false)
 	l.want(l.turn(), "Continue")
-	l.want(l.turn(Observation{What: Paused, OK: true})) // an older answer
+	l.want(l.turn(duty.Observation{What: duty.Paused, OK: true})) // an older answer
 	if !IsPaused(l.pod) {
 		t.Error("it goes on before it does")
 	}
-	l.want(l.turn(Observation{What: Continued, OK: true}))
+	l.want(l.turn(duty.Observation{What: duty.Continued, OK: true}))
 	l.pausedFor(time.Hour)
 	l.wakeIn(90 * time.Second)
 	l.want(l.turn())
 
 	l.issued.Pause(true) // and again
 	l.want(l.turn(), "Pause")
-	l.turn(Observation{What: Paused, OK: true})
+	l.turn(duty.Observation{What: duty.Paused, OK: true})
 	l.wait(time.Minute)
 	l.issued.Pause(false)
 	l.issued = Issued{}
 	l.want(l.turn(), "Continue")
-	l.turn(Observation{What: Continued, OK: true})
+	l.turn(duty.Observation{What: duty.Continued, OK: true})
 	l.pausedFor(time.Hour + time.Minute)
 	l.wait(90 * time.Second)
 	l.want(l.turn(), "SIGTERM a/0", "SIGTERM b/0")
@@ -71,13 +72,13 @@ func TestAFailedPauseIsReportedAndTriedAgain(t *testing.T) {
 	l.turn(l.started("c", 0))
 	for _, step := range []struct {
 		pause bool
-		what  What
+		what  duty.What
 		want  string
-	}{{true, Paused, "Pause"}, {false, Continued, "Continue"}} {
+	}{{true, duty.Paused, "Pause"}, {false, duty.Continued, "Continue"}} {
 		l.issued.Pause(step.pause)
 		l.want(l.turn(), step.want)
 		l.events = nil
-		l.want(l.turn(Observation{What: step.what, Message: "a process hangs"}))
+		l.want(l.turn(duty.Observation{What: step.what, Message: "a process hangs"}))
 		if len(l.events) != 1 || l.events[0].Reason != "Failed"+step.want || l.events[0].Message != "a process hangs" {
 			t.Errorf("events: %v", l.events)
 		}
@@ -87,7 +88,7 @@ func TestAFailedPauseIsReportedAndTriedAgain(t *testing.T) {
 		l.wakeIn(pauseAgain)
 		l.wait(pauseAgain)
 		l.want(l.turn(), step.want)
-		l.want(l.turn(Observation{What: step.what, OK: true}))
+		l.want(l.turn(duty.Observation{What: step.what, OK: true}))
 		if IsPaused(l.pod) != step.pause {
 			t.Errorf("%s has no effect", step.want)
 		}
@@ -97,8 +98,8 @@ func TestAFailedPauseIsReportedAndTriedAgain(t *testing.T) {
 // A daemon that was killed after it has frozen containers, and before it knew that, is followed by one that lets them go on, if the Job
 // goes on by then.
 func TestWhatACrashHasLeftFrozenGoesOn(t *testing.T) {
-	for name, seen := range map[string][]Observation{
-		"before it was frozen": nil, "while not all of it was": {{What: Paused, Message: "a process hangs"}},
+	for name, seen := range map[string][]duty.Observation{
+		"before it was frozen": nil, "while not all of it was": {{What: duty.Paused, Message: "a process hangs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t, newPod(corev1.RestartPolicyNever, "c"))
@@ -112,7 +113,7 @@ func TestWhatACrashHasLeftFrozenGoesOn(t *testing.T) {
 			}
 			l.issued = Issued{}
 			l.want(l.turn(), "Continue")
-			l.want(l.turn(Observation{What: Continued, OK: true}))
+			l.want(l.turn(duty.Observation{What: duty.Continued, OK: true}))
 			l.issued = Issued{}
 			l.want(l.turn())
 			l.pausedFor(0)
@@ -132,16 +133,16 @@ func TestAPausedPodStartsNothingAndCanEnd(t *testing.T) {
 	l.issued.Pause(true)
 	l.turn()
 	l.want(l.turn(l.exited("c", 0, 1))) // just before it was frozen
-	l.turn(Observation{What: Paused, OK: true})
+	l.turn(duty.Observation{What: duty.Paused, OK: true})
 	l.wait(time.Hour)
 	l.want(l.turn())
 	l.issued.Pause(false)
 	l.want(l.turn(), "Continue")
-	l.want(l.turn(Observation{What: Continued, OK: true}), "Launch c/1")
+	l.want(l.turn(duty.Observation{What: duty.Continued, OK: true}), "Launch c/1")
 	l.turn(l.started("c", 1))
 	l.issued.Pause(true)
 	l.turn()
-	l.turn(Observation{What: Paused, OK: true})
+	l.turn(duty.Observation{What: duty.Paused, OK: true})
 	l.wait(time.Minute)
 	l.delete(30 * time.Second)
 	l.want(l.turn(), "SIGTERM c/1")

@@ -7,54 +7,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 )
-
-// Check is a probe or hook of a running container.
-type Check string
-
-const (
-	PostStart Check = "PostStart" // lifecycle.postStart: the container counts as started once it has succeeded
-	Startup   Check = "Startup"   // startupProbe: the same
-	Readiness Check = "Readiness" // readinessProbe
-	Liveness  Check = "Liveness"  // livenessProbe
-	PreStop   Check = "PreStop"   // lifecycle.preStop: a failure is only an event
-)
-
-// Probe returns the probe of a container that this check is about, nil if it has none.
-func (k Check) Probe(c *corev1.Container) *corev1.Probe {
-	switch k {
-	case Startup:
-		return c.StartupProbe
-	case Readiness:
-		return c.ReadinessProbe
-	case Liveness:
-		return c.LivenessProbe
-	}
-	return nil
-}
-
-// HasPostStart reports whether a container has a hook that is called when it has started.
-func HasPostStart(c *corev1.Container) bool {
-	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
-}
 
 func (c container) hasPreStop() bool {
 	return c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil
 }
 
 // startsAtOnce reports whether a container has started as soon as its process runs (status.started).
-func startsAtOnce(c *corev1.Container) bool { return !HasPostStart(c) && c.StartupProbe == nil }
+func startsAtOnce(c *corev1.Container) bool { return !duty.HasPostStart(c) && c.StartupProbe == nil }
 
 // checked folds in the result of a check. Only a verdict changes the status; any other failure or doubt is just an event.
-func (f *folder) checked(c container, o Observation) {
+func (f *folder) checked(c container, o duty.Observation) {
 	if !c.running() || o.Attempt != int(c.status.RestartCount) {
 		return
 	}
-	if o.Check == PreStop {
+	if o.Check == duty.PreStop {
 		f.issued.of(c.spec.Name).hooked = o.At
 	}
 	failed := !o.OK
-	isHook := o.Check == PostStart || o.Check == PreStop
+	isHook := o.Check == duty.PostStart || o.Check == duty.PreStop
 	switch {
 	case failed && isHook:
 		// A kubelet's event ends before the colon, and leaves open why (kubernetes/kubernetes#130438).
@@ -70,11 +42,11 @@ func (f *folder) checked(c container, o Observation) {
 	}
 	switch {
 	case !o.Verdict:
-	case o.Check == Readiness:
+	case o.Check == duty.Readiness:
 		f.ready(c, o.OK && !isFalse(c.status.Started))
 	case failed:
 		f.unhealthy(c, o)
-	case o.Check != Liveness && isFalse(c.status.Started):
+	case o.Check != duty.Liveness && isFalse(c.status.Started):
 		started := true
 		c.status.Started, f.changed = &started, true
 		f.ready(c, c.spec.ReadinessProbe == nil)
@@ -89,7 +61,7 @@ func (f *folder) ready(c container, ready bool) {
 
 // unhealthy asks for a container to be stopped, so that it is restarted if its policy says so. That is not stored:
 // after a restart of the daemon the probe fails again.
-func (f *folder) unhealthy(c container, o Observation) {
+func (f *folder) unhealthy(c container, o duty.Observation) {
 	i := f.issued.of(c.spec.Name)
 	if i.unhealthy == o.Attempt+1 {
 		return
@@ -97,12 +69,12 @@ func (f *folder) unhealthy(c container, o Observation) {
 	i.unhealthy, i.failedCheck, i.failure = o.Attempt+1, o.Check, o.Message
 	message := "Container " + c.spec.Name + " failed "
 	switch o.Check {
-	case PostStart:
+	case duty.PostStart:
 		message = "FailedPostStartHook"
-		if HasPostStart(c.spec) {
+		if duty.HasPostStart(c.spec) {
 			i.failure = f.hookFailure(c, c.spec.Lifecycle.PostStart, o.Message)
 		}
-	case Startup:
+	case duty.Startup:
 		message += "startup probe, will be restarted"
 	default:
 		message += "liveness probe, will be restarted"

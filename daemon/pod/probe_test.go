@@ -7,11 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
-func answered(check Check, attempt int, ok, verdict bool) Observation {
-	return Observation{What: Checked, Container: "a", Attempt: attempt, Check: check, OK: ok, Verdict: verdict, Message: "no"}
+func answered(check duty.Check, attempt int, ok, verdict bool) duty.Observation {
+	return duty.Observation{What: duty.Checked, Container: "a", Attempt: attempt, Check: check, OK: ok, Verdict: verdict, Message: "no"}
 }
 
 func TestChecks(t *testing.T) {
@@ -20,7 +21,7 @@ func TestChecks(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
 		change         func(*corev1.Container)
-		seen           []Observation
+		seen           []duty.Observation
 		started, ready bool
 		asked          []string
 	}{
@@ -32,23 +33,26 @@ func TestChecks(t *testing.T) {
 		}, nil, false, false, nil},
 		{"it has when the hook is done", func(c *corev1.Container) {
 			c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{}}
-		}, []Observation{answered(PostStart, 0, true, true)}, true, true, nil},
-		{"a readiness probe counts only after the start", probed, []Observation{answered(Readiness, 0, true, true)}, false, false, nil},
-		{"started and ready", probed, []Observation{answered(Startup, 0, true, true), answered(Readiness, 0, true, true)}, true, true, nil},
+		}, []duty.Observation{answered(duty.PostStart, 0, true, true)}, true, true, nil},
+		{"a readiness probe counts only after the start", probed, []duty.Observation{answered(duty.Readiness, 0, true, true)}, false, false, nil},
+		{"started and ready", probed, []duty.Observation{answered(duty.Startup, 0, true, true), answered(duty.Readiness, 0, true, true)}, true, true, nil},
 		{
 			"not ready any more", probed,
-			[]Observation{answered(Startup, 0, true, true), answered(Readiness, 0, true, true), answered(Readiness, 0, false, true)}, true,
+			[]duty.Observation{answered(duty.Startup, 0, true, true), answered(duty.Readiness, 0, true, true), answered(duty.Readiness, 0, false, true)}, true,
 			false, nil,
 		},
 		{
 			"a failure short of the threshold changes nothing", probed,
-			[]Observation{answered(Startup, 0, true, true), answered(Liveness, 0, false, false)}, true, false, nil,
+			[]duty.Observation{answered(duty.Startup, 0, true, true), answered(duty.Liveness, 0, false, false)}, true, false, nil,
 		},
-		{"it does not live", probed, []Observation{answered(Startup, 0, true, true), answered(Liveness, 0, false, true)}, true, false, []string{"SIGTERM a/0"}},
-		{"it does not start", probed, []Observation{answered(Startup, 0, false, true)}, false, false, []string{"SIGTERM a/0"}},
+		{
+			"it does not live", probed, []duty.Observation{answered(duty.Startup, 0, true, true), answered(duty.Liveness, 0, false, true)},
+			true, false, []string{"SIGTERM a/0"},
+		},
+		{"it does not start", probed, []duty.Observation{answered(duty.Startup, 0, false, true)}, false, false, []string{"SIGTERM a/0"}},
 		{
 			"what is said of another attempt changes nothing", probed,
-			[]Observation{answered(Startup, 1, true, true), answered(Liveness, 1, false, true)}, false, false, nil,
+			[]duty.Observation{answered(duty.Startup, 1, true, true), answered(duty.Liveness, 1, false, true)}, false, false, nil,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -57,7 +61,7 @@ func TestChecks(t *testing.T) {
 			tc.change(&pod.Spec.Containers[0])
 			l := newLife(t, pod)
 			l.turn()
-			l.turn(Observation{What: Started, Container: "a"})
+			l.turn(duty.Observation{What: duty.Started, Container: "a"})
 			got := l.turn(tc.seen...)
 			s := pod.Status.ContainerStatuses[0]
 			if *s.Started != tc.started || s.Ready != tc.ready || !slices.Equal(got, tc.asked) {
@@ -73,35 +77,35 @@ func TestUnhealthyContainerIsKilledAfterItsGraceAndStartedAgain(t *testing.T) {
 	pod.Spec.Containers[0].LivenessProbe = &corev1.Probe{TerminationGracePeriodSeconds: seconds64(3)}
 	l := newLife(t, pod)
 	l.turn()
-	l.turn(Observation{What: Started, Container: "a"})
-	l.want(l.turn(answered(Liveness, 0, false, true)), "SIGTERM a/0")
+	l.turn(duty.Observation{What: duty.Started, Container: "a"})
+	l.want(l.turn(answered(duty.Liveness, 0, false, true)), "SIGTERM a/0")
 	l.wakeIn(3 * time.Second)
-	l.want(l.turn(answered(Liveness, 0, false, true)))
+	l.want(l.turn(answered(duty.Liveness, 0, false, true)))
 	l.wait(3 * time.Second)
 	l.want(l.turn(), "SIGKILL a/0")
-	l.want(l.turn(Observation{What: Exited, Container: "a", Status: runtime.Status{ExitCode: 137, FinishedAt: l.now}}), "Launch a/1")
-	l.turn(Observation{What: Started, Container: "a", Attempt: 1})
-	l.want(l.turn(answered(Liveness, 1, false, true)), "SIGTERM a/1")
+	l.want(l.turn(duty.Observation{What: duty.Exited, Container: "a", Status: runtime.Status{ExitCode: 137, FinishedAt: l.now}}), "Launch a/1")
+	l.turn(duty.Observation{What: duty.Started, Container: "a", Attempt: 1})
+	l.want(l.turn(answered(duty.Liveness, 1, false, true)), "SIGTERM a/1")
 }
 
 func TestEventsOfChecks(t *testing.T) {
 	for _, tc := range []struct {
-		check            Check
+		check            duty.Check
 		ok, unanswered   bool
 		message          string
 		reason, verbatim string
 	}{
-		{Readiness, false, false, "refused", "Unhealthy", "Readiness probe failed: refused"},
-		{Liveness, false, true, "no such program", "Unhealthy", "Liveness probe errored and resulted in unknown state: no such program"},
-		{Startup, true, false, "Probe terminated redirects", "ProbeWarning", "Startup probe warning: Probe terminated redirects"},
-		{PreStop, false, false, "refused", "FailedPreStopHook", "PreStopHook failed: refused"},
-		{PostStart, false, false, "refused", "FailedPostStartHook", "PostStartHook failed: refused"},
-		{PreStop, true, false, "retry succeeded", "LifecycleHTTPFallback", "retry succeeded"},
+		{duty.Readiness, false, false, "refused", "Unhealthy", "Readiness probe failed: refused"},
+		{duty.Liveness, false, true, "no such program", "Unhealthy", "Liveness probe errored and resulted in unknown state: no such program"},
+		{duty.Startup, true, false, "Probe terminated redirects", "ProbeWarning", "Startup probe warning: Probe terminated redirects"},
+		{duty.PreStop, false, false, "refused", "FailedPreStopHook", "PreStopHook failed: refused"},
+		{duty.PostStart, false, false, "refused", "FailedPostStartHook", "PostStartHook failed: refused"},
+		{duty.PreStop, true, false, "retry succeeded", "LifecycleHTTPFallback", "retry succeeded"},
 	} {
 		l := newLife(t, newPod(corev1.RestartPolicyAlways, "a"))
 		l.turn()
 		l.turn(l.started("a", 0))
-		l.turn(Observation{What: Checked, Container: "a", Check: tc.check, OK: tc.ok, Unanswered: tc.unanswered, Message: tc.message})
+		l.turn(duty.Observation{What: duty.Checked, Container: "a", Check: tc.check, OK: tc.ok, Unanswered: tc.unanswered, Message: tc.message})
 		l.saw(1, tc.reason, tc.verbatim)
 	}
 }

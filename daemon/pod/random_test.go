@@ -15,6 +15,7 @@ import (
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -27,8 +28,8 @@ type world struct {
 	now    time.Time
 	wake   time.Time
 
-	actions []Action                   // given to the worker, not yet taken
-	seen    []Observation              // reported, not yet folded in
+	actions []duty.Action              // given to the worker, not yet taken
+	seen    []duty.Observation         // reported, not yet folded in
 	held    map[string]*runtime.Status // the runtime's containers
 	started map[string]int             // how often a container with that id was started
 	lost    bool
@@ -104,24 +105,24 @@ func (w *world) check(before *corev1.Pod) {
 }
 
 // work takes one action as a worker does.
-func (w *world) work(a Action) {
+func (w *world) work(a duty.Action) {
 	id := w.id(a.Container, a.Attempt)
-	about := Observation{UID: w.pod.UID, Container: a.Container, Attempt: a.Attempt, At: w.now}
+	about := duty.Observation{UID: w.pod.UID, Container: a.Container, Attempt: a.Attempt, At: w.now}
 	switch a.Kind {
-	case TearDown:
+	case duty.TearDown:
 		for id, s := range w.held {
 			if s.State == runtime.Running {
 				w.t.Fatalf("tear-down while %s runs", id)
 			}
 			delete(w.held, id)
 		}
-		about.What = TornDown
-	case Pause, Continue:
-		w.freezing = a.Kind == Pause
-		if a.Kind == Pause && w.ending {
+		about.What = duty.TornDown
+	case duty.Pause, duty.Continue:
+		w.freezing = a.Kind == duty.Pause
+		if a.Kind == duty.Pause && w.ending {
 			return
 		}
-		about.What, about.OK = map[Kind]What{Pause: Paused, Continue: Continued}[a.Kind], true
+		about.What, about.OK = map[duty.Kind]duty.What{duty.Pause: duty.Paused, duty.Continue: duty.Continued}[a.Kind], true
 		for id, s := range w.held {
 			if s.State != runtime.Running {
 				continue
@@ -129,15 +130,15 @@ func (w *world) work(a Action) {
 			if rapid.IntRange(0, 9).Draw(w.t, "hangs") == 0 {
 				about.OK, about.Message = false, "a process hangs"
 			} else {
-				w.frozen[id] = a.Kind == Pause
+				w.frozen[id] = a.Kind == duty.Pause
 			}
 		}
-	case Stop:
+	case duty.Stop:
 		// The worker would cancel a launch that it still has.
 		for i, other := range w.actions {
-			if other.Kind == Launch && other.Container == a.Container && other.Attempt == a.Attempt {
+			if other.Kind == duty.Launch && other.Container == a.Container && other.Attempt == a.Attempt {
 				w.actions = slices.Delete(w.actions, i, i+1)
-				about.What = Dropped
+				about.What = duty.Dropped
 				w.seen = append(w.seen, about)
 				return
 			}
@@ -151,16 +152,16 @@ func (w *world) work(a Action) {
 			}
 		}
 		return
-	case Launch:
+	case duty.Launch:
 		if s, ok := w.held[id]; ok {
 			w.report(*s)
 			return
 		}
 		switch rapid.SampledFrom([]string{"start", "start", "start", "start", "pull", "mount", "start error"}).Draw(w.t, "launch") {
 		case "pull":
-			about.What, about.Reason, about.Message = StartFailed, ErrImagePull, "no"
+			about.What, about.Reason, about.Message = duty.StartFailed, duty.ErrImagePull, "no"
 		case "mount":
-			about.What, about.Reason = SetUpFailed, "FailedMount"
+			about.What, about.Reason = duty.SetUpFailed, "FailedMount"
 		case "start error":
 			s := &runtime.Status{ID: id, Name: a.Container, Attempt: a.Attempt, State: runtime.Exited, ExitCode: 128, StartError: "no", FinishedAt: w.now}
 			w.started[id]++
@@ -182,12 +183,12 @@ func (w *world) work(a Action) {
 
 // report reports the state of a container.
 func (w *world) report(s runtime.Status) {
-	o := Observation{UID: w.pod.UID, What: Started, Container: s.Name, Attempt: s.Attempt, At: w.now, Status: s}
+	o := duty.Observation{UID: w.pod.UID, What: duty.Started, Container: s.Name, Attempt: s.Attempt, At: w.now, Status: s}
 	switch s.State {
 	case runtime.Exited:
-		o.What = Exited
+		o.What = duty.Exited
 	case runtime.Lost:
-		o.What = Lost
+		o.What = duty.Lost
 	}
 	w.seen = append(w.seen, o)
 }
@@ -267,8 +268,8 @@ func TestAnythingMayHappen(t *testing.T) {
 			},
 			"check": func(t *rapid.T) {
 				if s := w.running(t); s != nil {
-					o := Observation{UID: w.pod.UID, What: Checked, Container: s.Name, Attempt: s.Attempt, At: w.now}
-					o.Check = rapid.SampledFrom([]Check{PostStart, Startup, Readiness, Liveness, PreStop}).Draw(t, "check")
+					o := duty.Observation{UID: w.pod.UID, What: duty.Checked, Container: s.Name, Attempt: s.Attempt, At: w.now}
+					o.Check = rapid.SampledFrom([]duty.Check{duty.PostStart, duty.Startup, duty.Readiness, duty.Liveness, duty.PreStop}).Draw(t, "check")
 					o.OK, o.Verdict = rapid.Bool().Draw(t, "ok"), rapid.Bool().Draw(t, "verdict")
 					w.seen = append(w.seen, o)
 				}
@@ -290,8 +291,9 @@ func TestAnythingMayHappen(t *testing.T) {
 				}
 			},
 			"host": func(t *rapid.T) {
-				o := Observation{UID: w.pod.UID, What: HostStops, At: w.now, Took: time.Duration(rapid.IntRange(1, 10).Draw(t, "s")) * time.Second}
-				if o.What = rapid.SampledFrom([]What{HostStops, HostStays, HostStays}).Draw(t, "what"); rapid.IntRange(0, 3).Draw(t, "really") == 0 {
+				o := duty.Observation{UID: w.pod.UID, What: duty.HostStops, At: w.now, Took: time.Duration(rapid.IntRange(1, 10).Draw(t, "s")) * time.Second}
+				o.What = rapid.SampledFrom([]duty.What{duty.HostStops, duty.HostStays, duty.HostStays}).Draw(t, "what")
+				if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
 					w.seen = append(w.seen, o)
 				}
 			},
@@ -344,7 +346,7 @@ func (w *world) running(t *rapid.T) *runtime.Status {
 // finish continues the Job, lets every container exit with 0 that is not frozen, and carries out every action: then the pod must end.
 func (w *world) finish() {
 	w.paused = false
-	w.seen = append(w.seen, Observation{UID: w.pod.UID, What: HostStays, At: w.now})
+	w.seen = append(w.seen, duty.Observation{UID: w.pod.UID, What: duty.HostStays, At: w.now})
 	for turn := 0; !Done(w.pod); turn++ {
 		if turn > 1000 {
 			w.t.Fatalf("does not come to its end: %s\nactions %v, observations %v, wake %s, now %s", states(w.pod), w.actions, w.seen, w.wake, w.now)
@@ -355,8 +357,8 @@ func (w *world) finish() {
 				continue
 			}
 			if c := find(w.pod, s.Name); c.sidecar() && isFalse(c.status.Started) {
-				w.seen = append(w.seen, Observation{UID: w.pod.UID, What: Checked, Container: s.Name, Attempt: s.Attempt, At: w.now,
-					Check: Startup, OK: true, Verdict: true})
+				w.seen = append(w.seen, duty.Observation{UID: w.pod.UID, What: duty.Checked, Container: s.Name, Attempt: s.Attempt, At: w.now,
+					Check: duty.Startup, OK: true, Verdict: true})
 			} else {
 				w.end(s, 0)
 			}
@@ -433,17 +435,17 @@ func TestBatchesDoNotMatter(t *testing.T) {
 }
 
 // drawHistory draws something that can have been observed of a pod.
-func drawHistory(t *rapid.T, pod *corev1.Pod) (list []Observation) {
+func drawHistory(t *rapid.T, pod *corev1.Pod) (list []duty.Observation) {
 	now := epoch
 	Apply(pod, &Issued{}, nil, now)
 	for range rapid.IntRange(1, 12).Draw(t, "n") {
 		now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond)
-		var may []Observation
+		var may []duty.Observation
 		containers(pod, func(c container) bool {
 			if c.running() {
-				o := Observation{Container: c.spec.Name, Attempt: int(c.status.RestartCount),
+				o := duty.Observation{Container: c.spec.Name, Attempt: int(c.status.RestartCount),
 					Status: runtime.Status{StartedAt: c.status.State.Running.StartedAt.Time}}
-				for _, o.What = range []What{Exited, Lost} {
+				for _, o.What = range []duty.What{duty.Exited, duty.Lost} {
 					may = append(may, o)
 				}
 			}
@@ -451,9 +453,9 @@ func drawHistory(t *rapid.T, pod *corev1.Pod) (list []Observation) {
 		})
 		due, _ := Next(pod, &Issued{}, now.Add(time.Hour))
 		for _, a := range due {
-			if a.Kind == Launch {
-				o := Observation{Container: a.Container, Attempt: a.Attempt, Status: runtime.Status{StartedAt: now}}
-				for _, o.What = range []What{Started, Exited, Lost} {
+			if a.Kind == duty.Launch {
+				o := duty.Observation{Container: a.Container, Attempt: a.Attempt, Status: runtime.Status{StartedAt: now}}
+				for _, o.What = range []duty.What{duty.Started, duty.Exited, duty.Lost} {
 					may = append(may, o)
 				}
 			}
@@ -469,7 +471,7 @@ func drawHistory(t *rapid.T, pod *corev1.Pod) (list []Observation) {
 		o.UID, o.At = pod.UID, now
 		o.Status.FinishedAt, o.Status.ExitCode = now, rapid.IntRange(0, 1).Draw(t, "code")
 		list = append(list, o)
-		Apply(pod, &Issued{}, []Observation{o}, now)
+		Apply(pod, &Issued{}, []duty.Observation{o}, now)
 	}
 	return list
 }

@@ -34,14 +34,3 @@ const (
 	exitStatusUnknown = 137
 	exitStartError    = 128
 )
-
-// Reasons of StartFailed, as a kubelet has them.
-const (
-	ErrImagePull          = "ErrImagePull"
-	ErrImageNeverPull     = "ErrImageNeverPull"
-	InvalidImageName      = "InvalidImageName"
-	CreateContainerConfig = "CreateContainerConfigError"
-	CreateContainer       = "CreateContainerError"
-	// RunContainer is the reason of a container whose process could not be started and that is about to be restarted.
-	RunContainer = "RunContainerError"
-)

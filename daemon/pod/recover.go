@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -45,9 +46,9 @@ func (c container) newest() Attempt {
 // that is to end, or is paused, is not asked to start anything, so its containers are reported as they are; and so are ephemeral ones,
 // for which a pod that has ended meanwhile does not ask. With rebooted, launches that were due and are not held are Lost: nobody can
 // know whether they had happened.
-func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Time) []Observation {
-	var seen []Observation
-	see := func(o Observation) {
+func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Time) []duty.Observation {
+	var seen []duty.Observation
+	see := func(o duty.Observation) {
 		o.UID, o.Namespace, o.Name, o.At = pod.UID, pod.Namespace, pod.Name, now
 		seen = append(seen, o)
 	}
@@ -62,20 +63,20 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 	}
 	idle := isEnding(pod, now) || MayBePaused(pod)
 	if terminated(pod) {
-		see(Observation{What: HostStays})
+		see(duty.Observation{What: duty.HostStays})
 	}
 	for _, a := range Newest(pod) {
 		s, ok := find(a.Container.Name, a.Number)
-		o := Observation{What: Lost, Container: a.Container.Name, Attempt: a.Number, Status: s}
+		o := duty.Observation{What: duty.Lost, Container: a.Container.Name, Attempt: a.Number, Status: s}
 		switch {
 		case !ok && a.Running:
 			see(o)
 		case !ok || !a.Running && !idle && !a.ephemeral:
 		case s.State == runtime.Running && !a.Running:
-			o.What = Started
+			o.What = duty.Started
 			see(o)
 		case s.State == runtime.Exited:
-			o.What = Exited
+			o.What = duty.Exited
 			see(o)
 		case s.State == runtime.Lost || a.Running && s.State != runtime.Running:
 			see(o)
@@ -84,12 +85,12 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 	if rebooted {
 		due, _ := next(&planner{pod: pod, issued: &Issued{}, now: now, doubt: true})
 		for _, a := range due {
-			if _, ok := find(a.Container, a.Attempt); !ok && a.Kind == Launch {
-				see(Observation{What: Lost, Container: a.Container, Attempt: a.Attempt})
+			if _, ok := find(a.Container, a.Attempt); !ok && a.Kind == duty.Launch {
+				see(duty.Observation{What: duty.Lost, Container: a.Container, Attempt: a.Attempt})
 			}
 		}
 		if isSetUp(pod) {
-			see(Observation{What: SandboxLost})
+			see(duty.Observation{What: duty.SandboxLost})
 		}
 	}
 	return seen

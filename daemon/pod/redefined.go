@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/allotment"
 )
 
 // redefined reports whether the newest attempt of a container was started with another image than the one that the
@@ -28,7 +29,7 @@ func (c container) replaced(pod *corev1.Pod) bool {
 	if !c.running() || c.init && !c.sidecar() {
 		return false
 	}
-	return c.restartsToResize() && admitted(pod) || c.redefined() && (!c.init || !isFalse(c.status.Started))
+	return c.restartsToResize() && allotment.Admitted(pod) || c.redefined() && (!c.init || !isFalse(c.status.Started))
 }
 
 // replacing records events for the containers that are about to be stopped because they have changed.

@@ -6,12 +6,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
 func TestAnotherImage(t *testing.T) {
 	never, always := corev1.RestartPolicyNever, corev1.RestartPolicyAlways
-	with := func(o Observation, image string) Observation {
+	with := func(o duty.Observation, image string) duty.Observation {
 		o.Image = runtime.Image{Name: image}
 		return o
 	}
@@ -100,7 +101,7 @@ func TestAnotherImage(t *testing.T) {
 		"an image that cannot be had is replaced at once": func(t *testing.T) {
 			l := newLife(t, newPod(never, "c"))
 			l.turn()
-			l.want(l.turn(l.failed("c", 0, ErrImagePull, "no")))
+			l.want(l.turn(l.failed("c", 0, duty.ErrImagePull, "no")))
 			l.pod.Spec.Containers[0].Image = "other"
 			l.want(l.turn(), "Launch c/0")
 		},

@@ -4,12 +4,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 const rejected = "Pod was rejected: "
 
 // reject ends a pod of which nothing has run. Its containers have an empty state, since they have never existed.
-func (f *folder) reject(o Observation) {
+func (f *folder) reject(o duty.Observation) {
 	if i := f.issued.find(o.Container); i != nil && i.launched == o.Attempt+1 {
 		i.launched = 0
 	}

@@ -1,7 +1,6 @@
 package pod
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -10,23 +9,9 @@ import (
 
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/allotment"
+	"github.com/jobd/jobd/daemon/duty"
 )
-
-// Resizing is what a Resize has changed.
-type Resizing struct {
-	Containers []ResizedContainer
-	// Whole are the resources of the whole pod (PodSpec.Resources); nil if it has none.
-	Whole *corev1.ResourceRequirements
-	// Partial: there are containers that are to be restarted first.
-	Partial bool
-}
-
-// ResizedContainer is an attempt of a container, and the resources that it has now.
-type ResizedContainer struct {
-	Name      string
-	Attempt   int
-	Resources corev1.ResourceRequirements
-}
 
 // resizing is what was asked for to resize a pod (KEP-1287).
 type resizing struct {
@@ -58,52 +43,6 @@ type Verdict struct {
 	Reason, Message string
 }
 
-// Allocated returns the pod with the resources that the node has admitted: where it has not admitted those of the spec, or
-// not yet, what the status says. This is what containers are started with, and what counts as taken. It returns the pod
-// itself where both are the same.
-//
-// The status of a container holds its resources from the moment at which the pod was bound. A resize that was admitted
-// and could not be carried out is forgotten when another one is not admitted.
-func Allocated(pod *corev1.Pod) *corev1.Pod {
-	if !differs(pod) || admitted(pod) {
-		return pod
-	}
-	out := pod.DeepCopy()
-	workload(out, func(c container) bool {
-		if c.status != nil && c.status.Resources != nil {
-			c.spec.Resources = *c.status.Resources.DeepCopy()
-		}
-		return true
-	})
-	if pod.Status.Resources != nil {
-		out.Spec.Resources = pod.Status.Resources.DeepCopy()
-	}
-	return out
-}
-
-// differs reports whether the resources of the spec differ from those of the status.
-func differs(pod *corev1.Pod) bool {
-	found := !sameWhole(pod)
-	workload(pod, func(c container) bool {
-		found = found || c.status != nil && c.status.Resources != nil && !equality.Semantic.DeepEqual(c.status.Resources, &c.spec.Resources)
-		return !found
-	})
-	return found
-}
-
-// sameWhole reports whether the resources of the whole pod (PodSpec.Resources) are those of the status. The API does not
-// let clients add any to a pod that was bound without them.
-func sameWhole(pod *corev1.Pod) bool {
-	return pod.Status.Resources == nil || equality.Semantic.DeepEqual(pod.Spec.Resources, pod.Status.Resources)
-}
-
-// admitted reports whether the node has admitted the resources of the spec.
-func admitted(pod *corev1.Pod) bool {
-	c := conditions.Find(pod.Status.Conditions, corev1.PodResizeInProgress)
-	return c != nil && c.ObservedGeneration == pod.Generation &&
-		conditions.Find(pod.Status.Conditions, corev1.PodResizePending) == nil
-}
-
 // WantsResize reports whether the node has to say whether it has room for the resources of the spec of a pod that it runs.
 func WantsResize(pod *corev1.Pod) bool {
 	if podspec.Ended(pod) || !begun(pod) {
@@ -113,9 +52,9 @@ func WantsResize(pod *corev1.Pod) bool {
 		return true
 	}
 	if conditions.Find(pod.Status.Conditions, corev1.PodResizeInProgress) != nil {
-		return !admitted(pod) // also where it goes back to what the status says
+		return !allotment.Admitted(pod) // also where it goes back to what the status says
 	}
-	return differs(pod)
+	return allotment.Differs(pod)
 }
 
 // Admit folds in what the node says to the resources of the spec of a pod. It is to be called while WantsResize.
@@ -126,7 +65,7 @@ func Admit(pod *corev1.Pod, issued *Issued, v Verdict, now time.Time) Result {
 		return Result{f.changed, f.events}
 	}
 	f.drop(corev1.PodResizePending)
-	if !f.drop(corev1.PodResizeInProgress) && !differs(pod) {
+	if !f.drop(corev1.PodResizeInProgress) && !allotment.Differs(pod) {
 		return Result{f.changed, f.events} // it was taken back
 	}
 	f.condition(corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
@@ -186,7 +125,7 @@ func (f *folder) drop(t corev1.PodConditionType) bool {
 }
 
 // RestartsToResize reports whether a container runs that has to be restarted before it has the resources of its spec
-// (Container.ResizePolicy). The pod is one that Allocated has returned.
+// (Container.ResizePolicy). The pod is one that allotment.Of has returned.
 func RestartsToResize(pod *corev1.Pod, name string) bool {
 	c := find(pod, name)
 	return c.spec != nil && c.status != nil && c.restartsToResize()
@@ -213,7 +152,7 @@ func sameAmount(a, b *corev1.ResourceRequirements, name corev1.ResourceName) boo
 // resize asks for the resources that a pod is to have. That is repeated once after a restart of the daemon, since nobody
 // knows how far it had come.
 func (p *planner) resize() {
-	if !isResized(p.pod) {
+	if !allotment.IsResized(p.pod) {
 		return
 	}
 	r := p.issued.resizing()
@@ -228,23 +167,17 @@ func (p *planner) resize() {
 	}
 	restarting := false
 	workload(p.pod, func(c container) bool {
-		restarting = restarting || admitted(p.pod) && c.restartsToResize()
+		restarting = restarting || allotment.Admitted(p.pod) && c.restartsToResize()
 		return true
 	})
 	if restarting && r.partly {
 		return
 	}
-	p.actions = append(p.actions, Action{Kind: Resize})
-}
-
-// isResized reports whether a resize of the pod is pending or in progress.
-func isResized(pod *corev1.Pod) bool {
-	return conditions.Find(pod.Status.Conditions, corev1.PodResizeInProgress) != nil ||
-		conditions.Find(pod.Status.Conditions, corev1.PodResizePending) != nil
+	p.actions = append(p.actions, duty.Action{Kind: duty.Resize})
 }
 
 // resized folds in what has become of a resize.
-func (f *folder) resized(o Observation) {
+func (f *folder) resized(o duty.Observation) {
 	r := f.issued.resizing()
 	r.underWay = false
 	if !o.OK {
@@ -254,7 +187,7 @@ func (f *folder) resized(o Observation) {
 		return
 	}
 	r.failed = 0
-	now := Allocated(f.pod)
+	now := allotment.Of(f.pod)
 	current := equality.Semantic.DeepEqual(o.Resized.Whole, now.Spec.Resources) // else the pod has changed again
 	for i := range o.Resized.Containers {
 		is := &o.Resized.Containers[i]
@@ -293,7 +226,7 @@ func (f *folder) finishResize() {
 		f.drop(corev1.PodResizeInProgress)
 		return
 	}
-	if r := f.issued.look().resize; r == nil || !r.entirely || !admitted(f.pod) || differs(f.pod) {
+	if r := f.issued.look().resize; r == nil || !r.entirely || !allotment.Admitted(f.pod) || allotment.Differs(f.pod) {
 		return
 	}
 	f.resizeEvent(corev1.EventTypeNormal, "ResizeCompleted", "Pod resize completed", "")
@@ -301,30 +234,10 @@ func (f *folder) finishResize() {
 	f.issued.change().resize = nil
 }
 
-// resizeEvent records an event with the resources that the pod is to have, in the format of a kubelet.
+// resizeEvent records an event with the resources that the pod is to have.
 func (f *folder) resizeEvent(kind, reason, message, problem string) {
-	type resources struct {
-		Name      string                      `json:"name"`
-		Resources corev1.ResourceRequirements `json:"resources,omitempty"`
-	}
-	var summary struct {
-		InitContainers []resources `json:"initContainers,omitempty"`
-		Containers     []resources `json:"containers,omitempty"`
-		Generation     int64       `json:"generation"`
-		Error          string      `json:"error,omitempty"`
-	}
-	for _, c := range f.pod.Spec.InitContainers {
-		summary.InitContainers = append(summary.InitContainers, resources{c.Name, c.Resources})
-	}
-	for _, c := range f.pod.Spec.Containers {
-		summary.Containers = append(summary.Containers, resources{c.Name, c.Resources})
-	}
-	summary.Error, summary.Generation = problem, f.pod.Generation
-	if c := conditions.Find(f.pod.Status.Conditions, corev1.PodResizeInProgress); c != nil {
-		summary.Generation = c.ObservedGeneration
-	}
-	if encoded, err := json.Marshal(summary); err == nil {
-		message += ": " + string(encoded)
+	if summary := allotment.Summary(f.pod, problem); summary != "" {
+		message += ": " + summary
 	}
 	f.events = append(f.events, Event{Type: kind, Reason: reason, Message: message})
 }

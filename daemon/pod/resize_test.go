@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/daemon/allotment"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // sized is what a container with that request and limit of memory has.
@@ -22,7 +24,7 @@ func sized(memory string) corev1.ResourceRequirements {
 func resizes(t *testing.T, names ...string) *life {
 	l := newLife(t, newPod(corev1.RestartPolicyOnFailure, names...))
 	l.pod.Spec.TerminationGracePeriodSeconds = seconds64(5)
-	var started []Observation
+	var started []duty.Observation
 	for i := range l.pod.Spec.Containers {
 		l.pod.Spec.Containers[i].Resources = sized("1Gi")
 		started = append(started, l.started(names[i], 0))
@@ -47,14 +49,16 @@ func (l *life) decide(v Verdict) {
 }
 
 // resized is what a worker reports that was told to resize the pod as it is.
-func (l *life) resized() Observation {
-	pod := Allocated(l.pod)
-	o := Observation{What: Resized, OK: true, Resized: &Resizing{Whole: pod.Spec.Resources}}
+func (l *life) resized() duty.Observation {
+	pod := allotment.Of(l.pod)
+	o := duty.Observation{What: duty.Resized, OK: true, Resized: &duty.Resizing{Whole: pod.Spec.Resources}}
 	for _, a := range Newest(pod) {
 		if RestartsToResize(pod, a.Container.Name) {
 			o.Resized.Partial = true
 		} else if a.Running {
-			o.Resized.Containers = append(o.Resized.Containers, ResizedContainer{a.Container.Name, a.Number, a.Container.Resources})
+			o.Resized.Containers = append(o.Resized.Containers, duty.ResizedContainer{
+				Name: a.Container.Name, Attempt: a.Number, Resources: a.Container.Resources,
+			})
 		}
 	}
 	return o
@@ -63,7 +67,7 @@ func (l *life) resized() Observation {
 // has checks which memory containers have by the status, and which they are to be started with.
 func (l *life) has(name, now, next string) {
 	l.t.Helper()
-	is, will := find(l.pod, name).status.Resources, find(Allocated(l.pod), name).spec.Resources
+	is, will := find(l.pod, name).status.Resources, find(allotment.Of(l.pod), name).spec.Resources
 	if !equality.Semantic.DeepEqual(*is, sized(now)) || !equality.Semantic.DeepEqual(will, sized(next)) {
 		l.t.Errorf("%s has %v and is to have %v, want %s and %s", name, is, will, now, next)
 	}
@@ -168,7 +172,7 @@ func TestResize(t *testing.T) {
 			l := resizes(t, "c")
 			l.ask("c", "1Mi", Verdict{})
 			l.want(l.turn(), "Resize")
-			l.want(l.turn(Observation{What: Resized, Message: "too little"}))
+			l.want(l.turn(duty.Observation{What: duty.Resized, Message: "too little"}))
 			l.condition(corev1.PodResizeInProgress, "True Error")
 			l.has("c", "1Gi", "1Mi")
 			if n := l.count("ResizeError"); n != 1 {
@@ -176,7 +180,7 @@ func TestResize(t *testing.T) {
 			}
 			l.wait(l.wake.Sub(l.now))
 			l.want(l.turn(), "Resize")
-			l.want(l.turn(Observation{What: Resized, Message: "too little"}))
+			l.want(l.turn(duty.Observation{What: duty.Resized, Message: "too little"}))
 			if n := l.count("ResizeError"); n != 1 {
 				t.Errorf("%d events of the same", n)
 			}
@@ -226,7 +230,7 @@ func TestAllocatedReturnsThePodItselfWhereNothingIsResized(t *testing.T) {
 	l := resizes(t, "c", "init:i")
 	l.wait(time.Second)
 	l.turn()
-	if Allocated(l.pod) != l.pod {
+	if allotment.Of(l.pod) != l.pod {
 		t.Error("it is copied")
 	}
 	for _, e := range l.events {

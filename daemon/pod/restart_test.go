@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 const (
@@ -89,7 +91,7 @@ func TestRestartOfAllContainers(t *testing.T) {
 	l.phase(corev1.PodRunning)
 
 	// A launch that fails does not bring the old end back.
-	l.want(l.turn(l.failed("s", 1, CreateContainer, "no")))
+	l.want(l.turn(l.failed("s", 1, duty.CreateContainer, "no")))
 	l.wait(10 * time.Second)
 	l.want(l.turn(), "Launch s/1")
 	begin(1)
@@ -159,7 +161,9 @@ func TestADeletedPodDoesNotStartAnew(t *testing.T) {
 	l.want(l.turn(l.exited("b", 0, 137)), "Launch a/1", "Launch b/1")
 	l.delete(0)
 	l.want(l.turn(), "SIGKILL a/1", "SIGKILL b/1")
-	l.want(l.turn(Observation{What: Dropped, Container: "a", Attempt: 1}, Observation{What: Dropped, Container: "b", Attempt: 1}), "TearDown")
+	l.want(l.turn(
+		duty.Observation{What: duty.Dropped, Container: "a", Attempt: 1}, duty.Observation{What: duty.Dropped, Container: "b", Attempt: 1},
+	), "TearDown")
 	l.state("a", "Error:42/0")
 	l.state("b", "Error:137/0")
 	l.phase(corev1.PodFailed)

@@ -7,53 +7,55 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
 func TestSidecars(t *testing.T) {
-	seen := func(what What, container string, attempt, code int) Observation {
-		o := Observation{What: what, Container: container, Attempt: attempt}
+	seen := func(what duty.What, container string, attempt, code int) duty.Observation {
+		o := duty.Observation{What: what, Container: container, Attempt: attempt}
 		o.Status.ExitCode = code
 		return o
 	}
 	for name, steps := range map[string][]struct {
-		seen  []Observation
+		seen  []duty.Observation
 		wants []string
 		phase corev1.PodPhase
 	}{
 		"start in order, and end after the main containers in reverse": {
 			{nil, []string{"Launch s/0"}, corev1.PodPending},
-			{[]Observation{seen(Started, "s", 0, 0)}, []string{"Launch i/0"}, corev1.PodPending},
-			{[]Observation{seen(Exited, "i", 0, 0)}, []string{"Launch u/0"}, corev1.PodPending},
-			{[]Observation{seen(Started, "u", 0, 0)}, []string{"Launch a/0"}, corev1.PodPending},
-			{[]Observation{seen(Started, "a", 0, 0)}, nil, corev1.PodRunning},
-			{[]Observation{seen(Exited, "a", 0, 0)}, []string{"SIGTERM u/0"}, corev1.PodRunning},
-			{[]Observation{seen(Exited, "u", 0, 143)}, []string{"SIGTERM s/0"}, corev1.PodRunning},
-			{[]Observation{seen(Exited, "s", 0, 143)}, []string{"TearDown"}, corev1.PodSucceeded},
+			{[]duty.Observation{seen(duty.Started, "s", 0, 0)}, []string{"Launch i/0"}, corev1.PodPending},
+			{[]duty.Observation{seen(duty.Exited, "i", 0, 0)}, []string{"Launch u/0"}, corev1.PodPending},
+			{[]duty.Observation{seen(duty.Started, "u", 0, 0)}, []string{"Launch a/0"}, corev1.PodPending},
+			{[]duty.Observation{seen(duty.Started, "a", 0, 0)}, nil, corev1.PodRunning},
+			{[]duty.Observation{seen(duty.Exited, "a", 0, 0)}, []string{"SIGTERM u/0"}, corev1.PodRunning},
+			{[]duty.Observation{seen(duty.Exited, "u", 0, 143)}, []string{"SIGTERM s/0"}, corev1.PodRunning},
+			{[]duty.Observation{seen(duty.Exited, "s", 0, 143)}, []string{"TearDown"}, corev1.PodSucceeded},
 		},
 		"are started again while others run, whatever the pod's policy": {
 			{nil, []string{"Launch s/0"}, corev1.PodPending},
-			{[]Observation{seen(Started, "s", 0, 0)}, []string{"Launch i/0"}, corev1.PodPending},
-			{[]Observation{seen(Started, "i", 0, 0), seen(Exited, "s", 0, 0)}, []string{"Launch s/1"}, corev1.PodPending},
-			{[]Observation{seen(Started, "s", 1, 0), seen(Exited, "i", 0, 0)}, []string{"Launch u/0"}, corev1.PodPending},
-			{[]Observation{seen(Started, "u", 0, 0)}, []string{"Launch a/0"}, corev1.PodPending},
-			{[]Observation{seen(Started, "a", 0, 0), seen(Exited, "u", 0, 1)}, []string{"Launch u/1"}, corev1.PodRunning},
-			{[]Observation{seen(Started, "u", 1, 0), seen(Exited, "a", 0, 1)}, []string{"SIGTERM u/1"}, corev1.PodRunning},
-			{[]Observation{seen(Exited, "u", 1, 0)}, []string{"SIGTERM s/1"}, corev1.PodRunning},
-			{[]Observation{seen(Exited, "s", 1, 0)}, []string{"TearDown"}, corev1.PodFailed},
+			{[]duty.Observation{seen(duty.Started, "s", 0, 0)}, []string{"Launch i/0"}, corev1.PodPending},
+			{[]duty.Observation{seen(duty.Started, "i", 0, 0), seen(duty.Exited, "s", 0, 0)}, []string{"Launch s/1"}, corev1.PodPending},
+			{[]duty.Observation{seen(duty.Started, "s", 1, 0), seen(duty.Exited, "i", 0, 0)}, []string{"Launch u/0"}, corev1.PodPending},
+			{[]duty.Observation{seen(duty.Started, "u", 0, 0)}, []string{"Launch a/0"}, corev1.PodPending},
+			{[]duty.Observation{seen(duty.Started, "a", 0, 0), seen(duty.Exited, "u", 0, 1)}, []string{"Launch u/1"}, corev1.PodRunning},
+			{[]duty.Observation{seen(duty.Started, "u", 1, 0), seen(duty.Exited, "a", 0, 1)}, []string{"SIGTERM u/1"}, corev1.PodRunning},
+			{[]duty.Observation{seen(duty.Exited, "u", 1, 0)}, []string{"SIGTERM s/1"}, corev1.PodRunning},
+			{[]duty.Observation{seen(duty.Exited, "s", 1, 0)}, []string{"TearDown"}, corev1.PodFailed},
 		},
 		"are waited for by a pod that runs, also when its start is seen with its end": {
 			{nil, []string{"Launch s/0"}, corev1.PodPending},
-			{[]Observation{seen(Started, "s", 0, 0), seen(Exited, "i", 0, 0), seen(Started, "u", 0, 0), seen(Started, "a", 0, 0), seen(Exited, "a", 0, 0)},
+			{[]duty.Observation{seen(duty.Started, "s", 0, 0), seen(duty.Exited, "i", 0, 0), seen(duty.Started, "u", 0, 0),
+				seen(duty.Started, "a", 0, 0), seen(duty.Exited, "a", 0, 0)},
 				[]string{"SIGTERM u/0"}, corev1.PodRunning},
-			{[]Observation{seen(Exited, "u", 0, 143)}, []string{"SIGTERM s/0"}, corev1.PodRunning},
-			{[]Observation{seen(Exited, "s", 0, 143)}, []string{"TearDown"}, corev1.PodSucceeded},
+			{[]duty.Observation{seen(duty.Exited, "u", 0, 143)}, []string{"SIGTERM s/0"}, corev1.PodRunning},
+			{[]duty.Observation{seen(duty.Exited, "s", 0, 143)}, []string{"TearDown"}, corev1.PodSucceeded},
 		},
 		"end with an init container that fails": {
 			{nil, []string{"Launch s/0"}, corev1.PodPending},
-			{[]Observation{seen(Started, "s", 0, 0)}, []string{"Launch i/0"}, corev1.PodPending},
-			{[]Observation{seen(Exited, "i", 0, 1)}, []string{"SIGTERM s/0"}, corev1.PodPending},
-			{[]Observation{seen(Exited, "s", 0, 0)}, []string{"TearDown"}, corev1.PodFailed},
+			{[]duty.Observation{seen(duty.Started, "s", 0, 0)}, []string{"Launch i/0"}, corev1.PodPending},
+			{[]duty.Observation{seen(duty.Exited, "i", 0, 1)}, []string{"SIGTERM s/0"}, corev1.PodPending},
+			{[]duty.Observation{seen(duty.Exited, "s", 0, 0)}, []string{"TearDown"}, corev1.PodFailed},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,9 +81,10 @@ func TestSidecarsHaveThePodsGrace(t *testing.T) {
 	l := newLife(t, pod)
 	for _, name := range []string{"s", "u", "a"} {
 		l.turn()
-		l.turn(Observation{What: Started, Container: name})
+		l.turn(duty.Observation{What: duty.Started, Container: name})
 	}
-	if got := l.turn(Observation{What: Exited, Container: "a", Status: runtime.Status{FinishedAt: l.now}}); !slices.Equal(got, []string{"SIGTERM u/0"}) {
+	ended := duty.Observation{What: duty.Exited, Container: "a", Status: runtime.Status{FinishedAt: l.now}}
+	if got := l.turn(ended); !slices.Equal(got, []string{"SIGTERM u/0"}) {
 		t.Fatalf("got %q", got)
 	}
 	l.now = l.now.Add(10 * time.Second)

@@ -10,6 +10,7 @@ import (
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // signaling is what is known of the signal of a pod (core.SignalAnnotation) beyond its status.
@@ -113,7 +114,7 @@ func (f *folder) signal() {
 }
 
 // signalSent folds in what came of sending the signal.
-func (f *folder) signalSent(o Observation) {
+func (f *folder) signalSent(o duty.Observation) {
 	c := conditions.Find(f.pod.Status.Conditions, core.Signaled)
 	s, err := core.SignalOf(f.pod.Annotations)
 	if c == nil || c.Status != corev1.ConditionFalse || err != nil || s == nil {
@@ -149,7 +150,7 @@ func (p *planner) signal() {
 		if due.IsZero() {
 			due = c.LastTransitionTime.Time
 		}
-		p.actions = append(p.actions, Action{Kind: SendSignal, Signal: s.Number, Due: due})
+		p.actions = append(p.actions, duty.Action{Kind: duty.SendSignal, Signal: s.Number, Due: due})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 // signalLife is a pod that runs and gets SIGUSR1 a minute before it ends.
@@ -53,11 +54,11 @@ func TestASignalComesBeforeADeadline(t *testing.T) {
 			l.issued = Issued{} // the daemon is killed: whether it was sent is not known here, but the shard knows
 			set(l)
 			l.want(l.turn(), "SendSignal")
-			l.want(l.turn(Observation{What: SignalSent, OK: true}))
+			l.want(l.turn(duty.Observation{What: duty.SignalSent, OK: true}))
 			l.signaled(corev1.ConditionTrue, core.DeadlineNear)
 			l.issued = Issued{}
 			set(l)
-			l.want(l.turn(Observation{What: SignalSent, OK: true}))
+			l.want(l.turn(duty.Observation{What: duty.SignalSent, OK: true}))
 			n := 0
 			for _, e := range l.events {
 				if e.Reason == "Signaled" {
@@ -114,7 +115,7 @@ func TestASignalComesBeforeAnEviction(t *testing.T) {
 		l.evict()
 		l.want(l.turn(), "SendSignal")
 		l.signaled(corev1.ConditionFalse, core.EvictionNear)
-		l.want(l.turn(Observation{What: SignalSent, OK: true}))
+		l.want(l.turn(duty.Observation{What: duty.SignalSent, OK: true}))
 		l.signaled(corev1.ConditionTrue, core.EvictionNear)
 		return l
 	}

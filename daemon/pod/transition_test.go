@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -14,22 +15,22 @@ import (
 func BenchmarkTransition(b *testing.B) {
 	status := runtime.Status{State: runtime.Running, StartedAt: epoch}
 	ended := runtime.Status{State: runtime.Exited, StartedAt: epoch, FinishedAt: epoch}
-	about := Observation{UID: "u", Container: "c", At: epoch}
-	see := func(what What, s runtime.Status) Observation {
+	about := duty.Observation{UID: "u", Container: "c", At: epoch}
+	see := func(what duty.What, s runtime.Status) duty.Observation {
 		o := about
 		o.What, o.Status = what, s
 		return o
 	}
-	launched := []Observation{see(SetUp, status), see(Pulled, status), see(Started, status)}
+	launched := []duty.Observation{see(duty.SetUp, status), see(duty.Pulled, status), see(duty.Started, status)}
 	turns := []struct {
 		name string
-		seen []Observation
+		seen []duty.Observation
 	}{
 		{"bound", nil},
 		{"started", launched},
 		{"nothing new", nil},
-		{"exited", []Observation{see(Exited, ended)}},
-		{"torn down", []Observation{see(TornDown, status)}},
+		{"exited", []duty.Observation{see(duty.Exited, ended)}},
+		{"torn down", []duty.Observation{see(duty.TornDown, status)}},
 	}
 	pod, issued := newPod(corev1.RestartPolicyNever, "c"), Issued{}
 	for _, turn := range turns {

@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -70,37 +71,37 @@ func (s *simulation) enliven(p *simulated) {
 }
 
 // act carries an action out, at once.
-func (s *played) act(p *simulated, a pod.Action) {
+func (s *played) act(p *simulated, a duty.Action) {
 	s.moved = s.now
 	switch a.Kind {
-	case pod.Launch:
+	case duty.Launch:
 		s.start(p, a.Container, a.Attempt)
-	case pod.Stop:
+	case duty.Stop:
 		if r, ok := p.running[a.Container]; ok && r.attempt == a.Attempt {
 			s.exit(p, a.Container, r, 128+int(a.Signal), int(a.Signal))
 		}
-	case pod.Pause:
+	case duty.Pause:
 		for _, r := range p.running {
 			if !r.due.IsZero() {
 				r.due, r.left = time.Time{}, max(r.due.Sub(s.now), time.Nanosecond)
 			}
 		}
-		p.observe(s.now, pod.Observation{What: pod.Paused, OK: true})
-	case pod.Continue:
+		p.observe(s.now, duty.Observation{What: duty.Paused, OK: true})
+	case duty.Continue:
 		for _, r := range p.running {
 			if r.left > 0 {
 				r.due, r.left = s.now.Add(r.left), 0
 			}
 		}
-		p.observe(s.now, pod.Observation{What: pod.Continued, OK: true})
-	case pod.SendSignal:
-		p.observe(s.now, pod.Observation{What: pod.SignalSent, OK: true})
+		p.observe(s.now, duty.Observation{What: duty.Continued, OK: true})
+	case duty.SendSignal:
+		p.observe(s.now, duty.Observation{What: duty.SignalSent, OK: true})
 		s.tell("Signaled", p, "gets %s (%s)", signals.Name(a.Signal), core.SignalAnnotation)
-	case pod.TearDown:
+	case duty.TearDown:
 		for name, r := range p.running {
 			s.exit(p, name, r, 128+int(syscall.SIGKILL), int(syscall.SIGKILL))
 		}
-		p.observe(s.now, pod.Observation{What: pod.TornDown})
+		p.observe(s.now, duty.Observation{What: duty.TornDown})
 	}
 }
 

@@ -23,9 +23,11 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -73,11 +75,11 @@ type Config struct {
 	Settings job.Settings
 	// MaxPods and Allocatable are those of the machine. 0 pods stand for no limit, as nil does for resources.
 	MaxPods     int
-	Allocatable node.Resources
+	Allocatable requests.Resources
 	// StarvationAfter is the daemon's setting.
 	StarvationAfter time.Duration
-	// Fair orders pods of the same priority by what their namespaces have used; nil: by age.
-	Fair *node.Fair
+	// HalfLife orders pods of the same priority by what their namespaces have used, which counts for half after that time; 0: by age.
+	HalfLife time.Duration
 	// Begin is when the Job is created.
 	Begin time.Time
 	// MaxCreated ends a simulation that creates more pods than this; 0 is 100000.
@@ -196,7 +198,7 @@ type simulated struct {
 	index     int
 	issued    pod.Issued
 	request   *node.Pod
-	observed  []pod.Observation
+	observed  []duty.Observation
 	running   map[string]*run
 	wake      time.Time
 	dirty     bool
@@ -225,7 +227,10 @@ func newSimulation(c Config) (*simulation, error) {
 		Config: c, now: c.Begin, moved: c.Begin, node: node.New(c.MaxPods, c.Allocatable),
 		byUID: map[types.UID]*simulated{}, namespaces: map[string]map[string]string{},
 	}
-	s.node.StarvationAfter, s.node.Fair = c.StarvationAfter, c.Fair
+	s.node.StarvationAfter = c.StarvationAfter
+	if c.HalfLife > 0 {
+		s.node.ShareFairly(c.HalfLife)
+	}
 	for _, ns := range c.Namespaces {
 		s.namespaces[ns.Name] = ns.Annotations
 		if share, err := core.Share(ns.Annotations); err == nil {
@@ -466,9 +471,9 @@ func (s *played) join(p *corev1.Pod) error {
 // start is what happens when a container is launched.
 func (s *played) start(p *simulated, container string, attempt int) {
 	r := &run{attempt: attempt, started: s.now}
-	p.observe(s.now, pod.Observation{What: pod.SetUp})
-	p.observe(s.now, pod.Observation{
-		What: pod.Started, Container: container, Attempt: attempt,
+	p.observe(s.now, duty.Observation{What: duty.SetUp})
+	p.observe(s.now, duty.Observation{
+		What: duty.Started, Container: container, Attempt: attempt,
 		Status: runtime.Status{State: runtime.Running, Name: container, Attempt: attempt, StartedAt: s.now},
 	})
 	switch {
@@ -515,7 +520,7 @@ func isSidecar(p *corev1.Pod, container string) bool {
 // exit ends a container.
 func (s *played) exit(p *simulated, container string, r *run, code, signal int) {
 	delete(p.running, container)
-	p.observe(s.now, pod.Observation{What: pod.Exited, Container: container, Attempt: r.attempt, Status: runtime.Status{
+	p.observe(s.now, duty.Observation{What: duty.Exited, Container: container, Attempt: r.attempt, Status: runtime.Status{
 		State: runtime.Exited, Name: container, Attempt: r.attempt, StartedAt: r.started, FinishedAt: s.now, ExitCode: code, Signal: signal,
 		OOMKilled: r.oom,
 	}})
@@ -536,7 +541,7 @@ func memoryLimit(p *corev1.Pod, container string) int64 {
 	return 0
 }
 
-func (p *simulated) observe(now time.Time, o pod.Observation) {
+func (p *simulated) observe(now time.Time, o duty.Observation) {
 	o.UID, o.Namespace, o.Name, o.At = p.UID, p.Namespace, p.Name, now
 	p.observed = append(p.observed, o)
 	p.dirty = true
@@ -568,7 +573,7 @@ func (s *played) create(n job.NewPod) (*simulated, error) {
 	sim := &simulated{Pod: p, of: s, number: made, index: indexOf(p), request: node.PodOf(p), running: map[string]*run{}, dirty: true}
 	sim.request.Within(s.job.Spec.ActiveDeadlineSeconds)
 	sim.request.Ahead, sim.request.Pausable = node.Ahead(batch.Prioritized(s.job.Annotations)), s.pausable()
-	if s.Fair != nil {
+	if s.HalfLife > 0 {
 		sim.request.SetAccount(account(s.job.Namespace))
 	}
 	s.created++

@@ -15,7 +15,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 func newJob(spec batchv1.JobSpec) *batchv1.Job {
@@ -205,7 +205,7 @@ func TestRoomIsKeptAsByTheDaemon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := growing(t)
 			result, err := Run(Config{
-				Job: j, MaxPods: 100, Allocatable: node.Resources{"memory": 200 << 20}, Begin: time.Unix(1_700_000_000, 0), StarvationAfter: c.after,
+				Job: j, MaxPods: 100, Allocatable: requests.Resources{"memory": 200 << 20}, Begin: time.Unix(1_700_000_000, 0), StarvationAfter: c.after,
 				Settings: job.Settings{BackoffBase: time.Second, BackoffCap: time.Second},
 				Behave: func(s Start) End {
 					if s.Index == 0 {

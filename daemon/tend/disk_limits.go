@@ -5,9 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/volume"
 )
 
@@ -47,6 +47,6 @@ func (d *DiskLimits) Due(p *loop.Pass, key string) error {
 		return err
 	}
 	d.watch(key, obj, p.Now)
-	d.pods.Do(p, obj, pod.Action{Kind: pod.Measure})
+	d.pods.Do(p, obj, duty.Action{Kind: duty.Measure})
 	return nil
 }

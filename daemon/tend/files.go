@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/internal/multimap"
 	"github.com/jobd/jobd/runtime/volume"
 	"github.com/jobd/jobd/store"
@@ -81,7 +81,7 @@ func (f *Files) Settle(p *loop.Pass) (bool, error) {
 			return nil
 		}
 		f.pods.Retry(obj.UID)
-		f.pods.Do(p, obj, pod.Action{Kind: pod.Refresh})
+		f.pods.Do(p, obj, duty.Action{Kind: duty.Refresh})
 		return nil
 	})
 }

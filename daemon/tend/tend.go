@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/loop"
-	"github.com/jobd/jobd/daemon/pod"
 )
 
 // Pods are those that still wait, run or have to be counted.
@@ -24,7 +24,7 @@ type Pods interface {
 	// Retry tries at once what has failed for a pod.
 	Retry(uid types.UID)
 	// Do hands an action to the workers of a pod once the pass is durable.
-	Do(p *loop.Pass, obj *corev1.Pod, action pod.Action)
+	Do(p *loop.Pass, obj *corev1.Pod, action duty.Action)
 	// Disrupt ends a pod for another reason than its own failure.
 	Disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error
 	// Renewal is where the time is kept at which the tokens of a pod are to be looked at, see TokenRenewal; nil if it is none of them.

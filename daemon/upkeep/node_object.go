@@ -15,6 +15,7 @@ import (
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/store"
 )
 
@@ -30,7 +31,7 @@ type NodeObject struct {
 
 	// allocatable is what pods may request without what self does not know of, nil for anything. devices returns what
 	// CDI files offer, and changed says that it may return something else than before.
-	allocatable node.Resources
+	allocatable requests.Resources
 	devices     func() corev1.ResourceList
 	changed     *atomic.Bool
 
@@ -48,7 +49,7 @@ type NodeOptions struct {
 	// Self is the node's object as it should be, without devices; nil if there is none.
 	Self *corev1.Node
 	// Allocatable is what pods may request together, besides devices; nil for anything.
-	Allocatable node.Resources
+	Allocatable requests.Resources
 	// Devices returns how many devices of each kind there are now; nil means that there are none. Changed says that it may
 	// return something else than before.
 	Devices func() corev1.ResourceList

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/core"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // complete makes a Node what it should be, and reports whether that has changed it. From then on pods may request what
@@ -118,7 +118,7 @@ func (n *NodeObject) offer(status corev1.NodeStatus) {
 	all := maps.Clone(n.allocatable)
 	for name, amount := range status.Allocatable {
 		if core.IsExtended(name) {
-			all[name] = node.Amounts(corev1.ResourceList{name: amount})[name]
+			all[name] = requests.Amounts(corev1.ResourceList{name: amount})[name]
 		}
 	}
 	n.capacity.Offer(all)

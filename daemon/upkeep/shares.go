@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
@@ -36,7 +37,7 @@ func shareKey(account string) string { return store.Key(objects.Shares, "", url.
 // Rebuild implements loop.Controller.
 func (s *Shares) Rebuild(from *store.Snapshot, now time.Time) (err error) {
 	from.Range(objects.Shares+"/", "", func(o store.Object) bool {
-		var stored node.Account
+		var stored fairness.Account
 		if err = json.Unmarshal(o.Value, &stored); err != nil {
 			err = fmt.Errorf("%s: %w", o.Key, err)
 			return false

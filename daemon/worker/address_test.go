@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -57,6 +58,6 @@ func TestPodsAreAskedAtTheirOwnAddress(t *testing.T) {
 	}
 	h.workers.watchAgain(obj, pod.Attempt{Container: c, Running: true, Started: true}, runtime.Status{ID: "found"})
 	expect("the pod /probe")
-	h.workers.preStop(obj, pod.Action{Kind: pod.RunPreStop, Container: "a", Grace: time.Minute})
+	h.workers.preStop(obj, duty.Action{Kind: duty.RunPreStop, Container: "a", Grace: time.Minute})
 	expect("the pod /hook")
 }

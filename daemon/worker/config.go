@@ -7,7 +7,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -35,7 +35,7 @@ type Config struct {
 	// empty if the pod is reached from inside its network namespace. Nil: all are.
 	Address func(obj *corev1.Pod) string
 	// Report takes observations. It must neither block nor call the Pool.
-	Report func([]pod.Observation)
+	Report func([]duty.Observation)
 	// Panicked is told of a panic in what is done for a pod. Nil: nobody is. The panic goes on when it returns.
 	Panicked func(obj *corev1.Pod, reason any)
 	// Parallel is how many pods are worked on at a time. Default: 16.

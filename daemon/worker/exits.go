@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
@@ -53,9 +53,9 @@ func (p *Pool) exited(s runtime.Status) {
 	if diskFull(s) {
 		return // the launch reports it as a failure to start
 	}
-	o := pod.Observation{What: pod.Exited, Container: s.Name, Attempt: s.Attempt, Status: s}
+	o := duty.Observation{What: duty.Exited, Container: s.Name, Attempt: s.Attempt, Status: s}
 	if s.State == runtime.Lost {
-		o.What = pod.Lost
+		o.What = duty.Lost
 	}
 	obj := &corev1.Pod{}
 	obj.UID = types.UID(s.PodUID)
@@ -126,7 +126,7 @@ func logTail(ctx context.Context, path string) (string, error) {
 
 // stop carries out a Stop of a container whose launch has been reported: it runs the preStop hook, if there is time for
 // one, and then sends the signal. A Stop that allows no time ends the hook of the one before, and takes its place.
-func (p *Pool) stop(obj *corev1.Pod, a pod.Action) {
+func (p *Pool) stop(obj *corev1.Pod, a duty.Action) {
 	if a.Signal != syscall.SIGKILL { // which the runtime lets through
 		p.thaw(obj, containerID(obj, a.Container, a.Attempt))
 	}
@@ -162,7 +162,7 @@ func (p *Pool) lookUp(obj *corev1.Pod, name string, attempt int) {
 		p.log(obj).Warn("cannot list the containers of the runtime", "container", name, "error", err)
 		return
 	}
-	o := pod.Observation{What: pod.Lost, Container: name, Attempt: attempt, At: time.Now()}
+	o := duty.Observation{What: duty.Lost, Container: name, Attempt: attempt, At: time.Now()}
 	id := containerID(obj, name, attempt)
 	for _, s := range held {
 		if s.ID != id {
@@ -172,7 +172,7 @@ func (p *Pool) lookUp(obj *corev1.Pod, name string, attempt int) {
 			return
 		}
 		if s.State == runtime.Exited {
-			o.What, o.Status = pod.Exited, s
+			o.What, o.Status = duty.Exited, s
 			if c := podspec.Find(&obj.Spec, name); c != nil {
 				o.Status.Message = p.terminationMessage(s, p.tailed(obj, c, attempt))
 			}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 func TestPostStartHooks(t *testing.T) {
@@ -18,11 +18,11 @@ func TestPostStartHooks(t *testing.T) {
 			h := newHost(t, func(h *host, c *Config) { c.Parallel = 1 })
 			defer h.close()
 			obj := lasting(hooked(newPod(corev1.RestartPolicyNever, "a", "b", "c"), "b"), "1h")
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0), launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("a", 0), launchOf("b", 0), launchOf("c", 0)})
 			h.want(t, []string{"Start a/0", "Start b/0"}, []string{"SetUp, Pulled a/0, Started a/0, Pulled b/0"})
 			other := newPod(corev1.RestartPolicyNever, "d")
 			other.UID = "other"
-			h.workers.Do(lasting(other, "1h"), []pod.Action{launchOf("d", 0)})
+			h.workers.Do(lasting(other, "1h"), []duty.Action{launchOf("d", 0)})
 			h.want(t, []string{"Start d/0"}, []string{"SetUp, Pulled d/0, Started d/0"})
 			time.Sleep(hookTime - time.Nanosecond)
 			h.want(t, nil, nil)
@@ -36,9 +36,9 @@ func TestPostStartHooks(t *testing.T) {
 			obj.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{
 				TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("none")},
 			}}
-			h.workers.Do(lasting(obj, "1h"), []pod.Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(lasting(obj, "1h"), []duty.Action{launchOf("a", 0), launchOf("b", 0)})
 			synctest.Wait()
-			if o := h.batches[1][1]; o.Check != pod.PostStart || o.OK || !o.Verdict {
+			if o := h.batches[1][1]; o.Check != duty.PostStart || o.OK || !o.Verdict {
 				t.Errorf("reported %+v", o)
 			}
 			h.want(t, []string{"Start a/0", "Start b/0"},
@@ -48,7 +48,7 @@ func TestPostStartHooks(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
 			obj := lasting(hooked(newPod(corev1.RestartPolicyNever, "a", "b"), "a"), "1s")
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.take()
 			time.Sleep(time.Second)
 			h.want(t, []string{"Start b/0"}, []string{"Started a/0, Exited a/0", "Pulled b/0, Started b/0"})
@@ -57,9 +57,9 @@ func TestPostStartHooks(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
 			obj := lasting(hooked(newPod(corev1.RestartPolicyNever, "a", "b"), "a"), "1h")
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.take()
-			h.workers.Do(obj, []pod.Action{stopOf("a", 0, term), stopOf("b", 0, term)})
+			h.workers.Do(obj, []duty.Action{stopOf("a", 0, term), stopOf("b", 0, term)})
 			did, batches := h.take()
 			slices.Sort(batches)
 			if len(did) > 0 || !slices.Equal(batches, []string{"Dropped b/0", "Exited a/0", "Started a/0"}) {
@@ -70,9 +70,9 @@ func TestPostStartHooks(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
 			obj := lasting(hooked(newPod(corev1.RestartPolicyNever, "a", "b"), "a"), "1h")
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.take()
-			h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
+			h.workers.Do(obj, []duty.Action{{Kind: duty.TearDown}})
 			if did, batches := h.take(); !slices.Equal(did, []string{"Remove u.a.0"}) || !slices.Contains(batches, "TornDown") {
 				t.Errorf("did %q, reported %q", did, batches)
 			}
@@ -80,7 +80,7 @@ func TestPostStartHooks(t *testing.T) {
 		"a daemon that ends during a hook leaves the hook, and what waits for it, to the next one": func(t *testing.T) {
 			h := newHost(t)
 			obj := lasting(hooked(newPod(corev1.RestartPolicyNever, "a", "b"), "a"), "1h")
-			both := []pod.Action{launchOf("a", 0), launchOf("b", 0)}
+			both := []duty.Action{launchOf("a", 0), launchOf("b", 0)}
 			h.workers.Do(obj, both)
 			h.take()
 			h.workers.Close()

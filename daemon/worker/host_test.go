@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/simulated"
@@ -28,7 +29,7 @@ type host struct {
 
 	mu      sync.Mutex
 	log     []string                 // what the workers did
-	batches [][]pod.Observation      // what they reported
+	batches [][]duty.Observation     // what they reported
 	pull    map[string]time.Duration // how long an image takes; no entry: it is here
 	broken  map[string]error         // by "SetUp net", "Start c", "Spec c", "image"
 	doubts  string                   // what every spec is made with
@@ -68,7 +69,7 @@ func (h *host) breaks(what string, err error) {
 	h.broken[what] = err
 }
 
-func (h *host) report(list []pod.Observation) {
+func (h *host) report(list []duty.Observation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.batches = append(h.batches, list)
@@ -191,12 +192,12 @@ func hooked(obj *corev1.Pod, name string) *corev1.Pod {
 	return obj
 }
 
-func launchOf(container string, attempt int) pod.Action {
-	return pod.Action{Kind: pod.Launch, Container: container, Attempt: attempt}
+func launchOf(container string, attempt int) duty.Action {
+	return duty.Action{Kind: duty.Launch, Container: container, Attempt: attempt}
 }
 
-func stopOf(container string, attempt int, signal syscall.Signal) pod.Action {
-	return pod.Action{Kind: pod.Stop, Container: container, Attempt: attempt, Signal: signal}
+func stopOf(container string, attempt int, signal syscall.Signal) duty.Action {
+	return duty.Action{Kind: duty.Stop, Container: container, Attempt: attempt, Signal: signal}
 }
 
 // wantFailure checks what was reported last.
@@ -206,7 +207,7 @@ func (h *host) wantFailure(t *testing.T, reason, message string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	last := h.batches[len(h.batches)-1]
-	if o := last[len(last)-1]; o.What != pod.StartFailed || o.Reason != reason || o.Message != message {
+	if o := last[len(last)-1]; o.What != duty.StartFailed || o.Reason != reason || o.Message != message {
 		t.Errorf("got %s %s %q, want %s %q", o, o.Reason, o.Message, reason, message)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
 )
@@ -26,9 +26,9 @@ type launch struct {
 	cancel    context.CancelFunc
 
 	// Guarded by Pool.mu.
-	stop *pod.Action      // what it was called off by, nil unless it was
-	exit *pod.Observation // the container has ended before its start was reported
-	hook func()           // ends the postStart hook, nil unless that runs
+	stop *duty.Action      // what it was called off by, nil unless it was
+	exit *duty.Observation // the container has ended before its start was reported
+	hook func()            // ends the postStart hook, nil unless that runs
 
 	image   pulledImage
 	volumes []pulledImage // those of the image volumes that the container mounts
@@ -40,7 +40,7 @@ type launch struct {
 	pulling chan struct{} // closed when an image is not present and is being pulled
 }
 
-func (p *Pool) newLaunch(a pod.Action) *launch {
+func (p *Pool) newLaunch(a duty.Action) *launch {
 	l := &launch{container: a.Container, attempt: a.Attempt, ready: make(chan struct{}), pulling: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(p.ctx)
 	return l
@@ -58,7 +58,7 @@ func (w *worker) launching(container string, attempt int) *launch {
 
 // callOff cancels the launch. If it is too late for that, the container is stopped once it has started. Pool.mu is
 // held.
-func (l *launch) callOff(by pod.Action) {
+func (l *launch) callOff(by duty.Action) {
 	l.stop = &by
 	l.cancel()
 }
@@ -81,7 +81,7 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 	for _, l := range launches {
 		p.beside(obj, func() { p.ensure(obj, l, secrets()) })
 	}
-	var seen []pod.Observation
+	var seen []duty.Observation
 	if w.sandbox == nil {
 		o, ok := p.setUp(obj, w, launches[0].ctx)
 		if !ok {
@@ -90,7 +90,7 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 				<-l.ready
 				about := o
 				if p.calledOff(l) {
-					about = pod.Observation{What: pod.Dropped, At: time.Now()}
+					about = duty.Observation{What: duty.Dropped, At: time.Now()}
 				}
 				about.Container, about.Attempt = l.container, l.attempt
 				seen = append(seen, about)
@@ -111,10 +111,10 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 			w.slot.Yield(func() { <-l.ready })
 		}
 		seen = append(seen, p.start(obj, w, l)...)
-		if pod.HasPostStart(podspec.Find(&obj.Spec, l.container)) && seen[len(seen)-1].What == pod.Started {
+		if duty.HasPostStart(podspec.Find(&obj.Spec, l.container)) && seen[len(seen)-1].What == duty.Started {
 			started := seen[len(seen)-1]
 			p.launched(obj, w, launches[done:i], seen[:len(seen)-1])
-			p.launched(obj, w, launches[i:i+1], append([]pod.Observation{started}, p.postStart(obj, w, l, started)...))
+			p.launched(obj, w, launches[i:i+1], append([]duty.Observation{started}, p.postStart(obj, w, l, started)...))
 			seen, done = nil, i+1
 		}
 		if p.ctx.Err() != nil {
@@ -128,7 +128,7 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 // was cut short because the container has ended or is to end. The containers after it wait for that, and its own start is
 // reported only then, so that it is shown as in a cluster. A daemon that ends meanwhile leaves no record of the start, so
 // that the next one launches all of them again, finds this container running, and runs the hook once more.
-func (p *Pool) postStart(obj *corev1.Pod, w *worker, l *launch, started pod.Observation) (seen []pod.Observation) {
+func (p *Pool) postStart(obj *corev1.Pod, w *worker, l *launch, started duty.Observation) (seen []duty.Observation) {
 	m := p.newMonitor(obj, w, started)
 	ctx, end := context.WithCancel(l.ctx)
 	defer end()
@@ -147,7 +147,7 @@ func (p *Pool) postStart(obj *corev1.Pod, w *worker, l *launch, started pod.Obse
 }
 
 // launched reports what came of launches. From now on exits of their containers are reported as they come.
-func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []pod.Observation) {
+func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []duty.Observation) {
 	p.mu.Lock()
 	if p.ctx.Err() != nil {
 		p.mu.Unlock()
@@ -168,11 +168,11 @@ func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []p
 	p.report(obj, seen...)
 	crash.At("launch.reported")
 	for _, o := range seen {
-		ended := func(other pod.Observation) bool {
-			return (other.What == pod.Exited || other.What == pod.Lost) &&
+		ended := func(other duty.Observation) bool {
+			return (other.What == duty.Exited || other.What == duty.Lost) &&
 				other.Container == o.Container && other.Attempt == o.Attempt
 		}
-		if o.What == pod.Started && !slices.ContainsFunc(seen, ended) {
+		if o.What == duty.Started && !slices.ContainsFunc(seen, ended) {
 			p.watch(obj, w, o, seen)
 			p.stopStarted(obj, launches, o)
 		}
@@ -182,20 +182,20 @@ func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []p
 
 // stopStarted stops a container that has started although its launch was called off. The Stop came too late for the
 // launch, and before the container was reported. Pool.mu is held.
-func (p *Pool) stopStarted(obj *corev1.Pod, launches []*launch, o pod.Observation) {
+func (p *Pool) stopStarted(obj *corev1.Pod, launches []*launch, o duty.Observation) {
 	for _, l := range launches {
-		if l.container == o.Container && l.attempt == o.Attempt && l.stop != nil && l.stop.Kind == pod.Stop {
+		if l.container == o.Container && l.attempt == o.Attempt && l.stop != nil && l.stop.Kind == duty.Stop {
 			p.beside(obj, func() { p.stop(obj, *l.stop) })
 		}
 	}
 }
 
 // shownOnly reports whether an observation is only shown to users: no other container waits for it.
-func shownOnly(obj *corev1.Pod, o pod.Observation) bool {
+func shownOnly(obj *corev1.Pod, o duty.Observation) bool {
 	switch o.What {
-	case pod.SetUp, pod.Pulled, pod.Doubted:
+	case duty.SetUp, duty.Pulled, duty.Doubted:
 		return true
-	case pod.Started:
+	case duty.Started:
 		init := func(c corev1.Container) bool { return c.Name == o.Container }
 		return !slices.ContainsFunc(obj.Spec.InitContainers, init)
 	}
@@ -286,8 +286,8 @@ func (p *Pool) ensure(obj *corev1.Pod, l *launch, secrets pullSecrets) {
 				return
 			}
 			began = time.Now()
-			p.report(obj, pod.Observation{
-				What: pod.Pulling, Container: l.container, Attempt: l.attempt, Volume: need.volume,
+			p.report(obj, duty.Observation{
+				What: duty.Pulling, Container: l.container, Attempt: l.attempt, Volume: need.volume,
 				Message: secrets.missing,
 			})
 		})
@@ -305,7 +305,7 @@ func (p *Pool) ensure(obj *corev1.Pod, l *launch, secrets pullSecrets) {
 }
 
 // setUp takes the set-up steps of a pod, and reports whether all have succeeded.
-func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Observation, bool) {
+func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (duty.Observation, bool) {
 	sandbox := &Sandbox{Yield: w.slot.Yield}
 	for _, step := range p.config.Steps {
 		crash.At("set-up", step.Name, "before")
@@ -316,9 +316,9 @@ func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Obser
 				p.log(obj).Warn("cannot set up a pod", "step", step.Name, "error", err)
 			}
 			if r := (*Rejection)(nil); errors.As(err, &r) {
-				return pod.Observation{What: pod.Rejected, Reason: step.Reason, Message: r.Error()}, false
+				return duty.Observation{What: duty.Rejected, Reason: step.Reason, Message: r.Error()}, false
 			}
-			return pod.Observation{What: pod.SetUpFailed, Reason: step.Reason, Message: err.Error()}, false
+			return duty.Observation{What: duty.SetUpFailed, Reason: step.Reason, Message: err.Error()}, false
 		}
 		crash.At("set-up", step.Name, "after")
 	}
@@ -326,5 +326,5 @@ func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Obser
 	p.mu.Lock()
 	w.sandbox = sandbox
 	p.mu.Unlock()
-	return pod.Observation{What: pod.SetUp, IPs: sandbox.IPs}, true
+	return duty.Observation{What: duty.SetUp, IPs: sandbox.IPs}, true
 }

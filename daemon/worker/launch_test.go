@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -24,12 +24,12 @@ func TestPullSecretsOfALaunch(t *testing.T) {
 	for name, c := range map[string]struct {
 		missing []string
 		err     error
-		what    pod.What
+		what    duty.What
 		says    string
 	}{
-		"some are missing": {many[:2], nil, pod.Pulling, "missing-0, missing-1"},
-		"very many are":    {many, nil, pod.Pulling, strings.Join(many[:20], ", ") + ", and 4980 more"},
-		"too large":        {nil, errors.New("imagePullSecrets: too large"), pod.StartFailed, "imagePullSecrets: too large"},
+		"some are missing": {many[:2], nil, duty.Pulling, "missing-0, missing-1"},
+		"very many are":    {many, nil, duty.Pulling, strings.Join(many[:20], ", ") + ", and 4980 more"},
+		"too large":        {nil, errors.New("imagePullSecrets: too large"), duty.StartFailed, "imagePullSecrets: too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestPullSecretsOfALaunch(t *testing.T) {
 				for i := range obj.Spec.Containers {
 					obj.Spec.Containers[i].Image = "image"
 				}
-				h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0), launchOf("c", 0)})
+				h.workers.Do(obj, []duty.Action{launchOf("a", 0), launchOf("b", 0), launchOf("c", 0)})
 				time.Sleep(time.Minute) // of the bubble
 				synctest.Wait()
 				if calls != 1 {
@@ -61,7 +61,7 @@ func TestPullSecretsOfALaunch(t *testing.T) {
 						continue
 					}
 					found++
-					if o.Message != c.says || o.What == pod.StartFailed && o.Reason != pod.ErrImagePull {
+					if o.Message != c.says || o.What == duty.StartFailed && o.Reason != duty.ErrImagePull {
 						t.Errorf("reported %s: %s", o.Reason, o.Message)
 					}
 				}
@@ -81,7 +81,7 @@ func TestPullsAreForANamespace(t *testing.T) {
 		h := newHost(t, func(h *host, config *Config) { config.Images = tenantImages{h, tenants} })
 		defer h.close()
 		obj := newPod(corev1.RestartPolicyNever, "a")
-		h.workers.Do(obj, []pod.Action{launchOf("a", 0)})
+		h.workers.Do(obj, []duty.Action{launchOf("a", 0)})
 		if got := <-tenants; got != obj.Namespace || got == "" {
 			t.Errorf("it is pulled for %q", got)
 		}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -28,7 +29,7 @@ type monitor struct {
 
 // isChecked reports whether a container has a monitor.
 func isChecked(c *corev1.Container) bool {
-	return pod.HasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
+	return duty.HasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
 }
 
 // checks end what is asked of one running container. A function is nil where nothing is asked.
@@ -50,18 +51,18 @@ func (p *Pool) asked(id string) *checks {
 
 // watch starts the monitor of a container whose start has just been reported, unless its postStart hook, as far as was
 // seen of it, has not succeeded: such a container is to end. Pool.mu is held.
-func (p *Pool) watch(obj *corev1.Pod, w *worker, started pod.Observation, seen []pod.Observation) {
+func (p *Pool) watch(obj *corev1.Pod, w *worker, started duty.Observation, seen []duty.Observation) {
 	c := podspec.Find(&obj.Spec, started.Container)
-	hooked := func(o pod.Observation) bool {
-		return o.What == pod.Checked && o.Check == pod.PostStart && o.Container == c.Name && o.OK
+	hooked := func(o duty.Observation) bool {
+		return o.What == duty.Checked && o.Check == duty.PostStart && o.Container == c.Name && o.OK
 	}
-	if isChecked(c) && (!pod.HasPostStart(c) || slices.ContainsFunc(seen, hooked)) {
+	if isChecked(c) && (!duty.HasPostStart(c) || slices.ContainsFunc(seen, hooked)) {
 		p.monitor(p.newMonitor(obj, w, started))
 	}
 }
 
 // newMonitor returns the monitor of a container that has just been started.
-func (p *Pool) newMonitor(obj *corev1.Pod, w *worker, started pod.Observation) *monitor {
+func (p *Pool) newMonitor(obj *corev1.Pod, w *worker, started duty.Observation) *monitor {
 	c := podspec.Find(&obj.Spec, started.Container)
 	ip := ""
 	if w.sandbox != nil && len(w.sandbox.IPs) > 0 {
@@ -84,7 +85,7 @@ func (p *Pool) watchAgain(obj *corev1.Pod, a pod.Attempt, s runtime.Status) {
 	defer p.mu.Unlock()
 	p.monitor(&monitor{
 		workers: p, pod: obj, container: a.Container, attempt: a.Number, started: a.Started, since: s.StartedAt,
-		hook:   !a.Started && pod.HasPostStart(a.Container),
+		hook:   !a.Started && duty.HasPostStart(a.Container),
 		target: target{runtime: p.config.Runtime, container: a.Container, id: s.ID, pid: s.PID, ip: p.address(obj)},
 	})
 }
@@ -161,32 +162,32 @@ func (m *monitor) run(ctx, health context.Context) {
 			return
 		}
 	}
-	if !m.started && !m.probe(health, pod.Startup) {
+	if !m.started && !m.probe(health, duty.Startup) {
 		return
 	}
 	var others sync.WaitGroup
 	others.Go(func() {
 		defer m.workers.tellPanic(m.pod)
-		m.probe(ctx, pod.Readiness)
+		m.probe(ctx, duty.Readiness)
 	})
-	m.probe(health, pod.Liveness)
+	m.probe(health, duty.Liveness)
 	others.Wait()
 }
 
 // postStart runs the postStart hook, and returns what is to be reported of it. It returns false if ctx ends before the
 // hook does.
-func (m *monitor) postStart(ctx context.Context) (pod.Observation, bool) {
+func (m *monitor) postStart(ctx context.Context) (duty.Observation, bool) {
 	doubt, err := m.target.hook(ctx, m.container.Lifecycle.PostStart)
 	if ctx.Err() != nil {
-		return pod.Observation{}, false
+		return duty.Observation{}, false
 	}
 	// Of a container with a startup probe, that one has the last word.
-	return m.observation(pod.PostStart, doubt, err, err != nil || m.container.StartupProbe == nil), true
+	return m.observation(duty.PostStart, doubt, err, err != nil || m.container.StartupProbe == nil), true
 }
 
 // probe runs a probe until its verdict is final: that the container has started, or that it is to be restarted. It
 // reports whether the checks go on.
-func (m *monitor) probe(ctx context.Context, check pod.Check) bool {
+func (m *monitor) probe(ctx context.Context, check duty.Check) bool {
 	probe := check.Probe(m.container)
 	if probe == nil {
 		return true
@@ -206,7 +207,7 @@ func (m *monitor) probe(ctx context.Context, check pod.Check) bool {
 		if verdict || err != nil || doubt != "" {
 			m.report(check, doubt, err, verdict)
 		}
-		if verdict && check != pod.Readiness && (err != nil || check == pod.Startup) {
+		if verdict && check != duty.Readiness && (err != nil || check == duty.Startup) {
 			return err == nil
 		}
 	}
@@ -220,13 +221,13 @@ func (m *monitor) ask(ctx context.Context, probe *corev1.Probe) (doubt string, e
 	return m.target.probe(ctx, probe.ProbeHandler)
 }
 
-func (m *monitor) report(check pod.Check, doubt string, err error, verdict bool) {
+func (m *monitor) report(check duty.Check, doubt string, err error, verdict bool) {
 	m.workers.report(m.pod, m.observation(check, doubt, err, verdict))
 }
 
-func (m *monitor) observation(check pod.Check, doubt string, err error, verdict bool) pod.Observation {
-	o := pod.Observation{
-		What: pod.Checked, Container: m.container.Name, Attempt: m.attempt, Check: check, OK: err == nil,
+func (m *monitor) observation(check duty.Check, doubt string, err error, verdict bool) duty.Observation {
+	o := duty.Observation{
+		What: duty.Checked, Container: m.container.Name, Attempt: m.attempt, Check: check, OK: err == nil,
 		Verdict: verdict, Message: doubt,
 	}
 	if err != nil {
@@ -238,7 +239,7 @@ func (m *monitor) observation(check pod.Check, doubt string, err error, verdict 
 
 // preStop runs the preStop hook of a container, for no longer than the grace period, and reports that it is over. It
 // returns false when the hook was ended before that: the container has ended, or another Stop has taken over.
-func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) (inTime bool) {
+func (p *Pool) preStop(obj *corev1.Pod, a duty.Action) (inTime bool) {
 	p.thaw(obj, containerID(obj, a.Container, a.Attempt))
 	c := podspec.Find(&obj.Spec, a.Container)
 	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
@@ -265,8 +266,8 @@ func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) (inTime bool) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return false
 	}
-	o := pod.Observation{
-		What: pod.Checked, Container: a.Container, Attempt: a.Attempt, Check: pod.PreStop, OK: err == nil,
+	o := duty.Observation{
+		What: duty.Checked, Container: a.Container, Attempt: a.Attempt, Check: duty.PreStop, OK: err == nil,
 		Message: doubt,
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -56,7 +56,7 @@ func TestMonitor(t *testing.T) {
 		c.StartupProbe = &corev1.Probe{ProbeHandler: exec("start"), InitialDelaySeconds: 2}
 		c.LivenessProbe = &corev1.Probe{ProbeHandler: exec("live"), PeriodSeconds: 3, FailureThreshold: 3}
 		c.ReadinessProbe = &corev1.Probe{ProbeHandler: exec("ready"), PeriodSeconds: 5, FailureThreshold: 1}
-		h.workers.Do(obj, []pod.Action{{Kind: pod.Launch, Container: "a"}})
+		h.workers.Do(obj, []duty.Action{{Kind: duty.Launch, Container: "a"}})
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 
@@ -64,7 +64,7 @@ func TestMonitor(t *testing.T) {
 		begin := time.Now().Add(-30 * time.Second)
 		for _, batch := range h.batches {
 			for _, o := range batch {
-				if o.What == pod.Checked {
+				if o.What == duty.Checked {
 					word := o.At.Sub(begin).String() + " " + string(o.Check)
 					if o.OK {
 						word += " ok"
@@ -110,7 +110,7 @@ func TestThePodsEndStopsLivenessProbes(t *testing.T) {
 		// The hook of b keeps it from its signal, and goes on as long as it may.
 		obj.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 100}}}
 		obj.Spec.Containers[1].LivenessProbe, obj.Spec.Containers[1].ReadinessProbe = probe("live"), probe("ready")
-		h.workers.Do(obj, []pod.Action{{Kind: pod.Launch, Container: "a"}, {Kind: pod.Launch, Container: "b"}})
+		h.workers.Do(obj, []duty.Action{{Kind: duty.Launch, Container: "a"}, {Kind: duty.Launch, Container: "b"}})
 		counts := func(d time.Duration) (live, ready int) {
 			time.Sleep(d)
 			synctest.Wait()
@@ -130,7 +130,7 @@ func TestThePodsEndStopsLivenessProbes(t *testing.T) {
 		if live, ready := counts(4500 * time.Millisecond); live != 5 || ready != 5 {
 			t.Errorf("while it runs: %d, %d", live, ready)
 		}
-		h.workers.Do(obj, []pod.Action{{Kind: pod.RunPreStop, Container: "a", Grace: 10 * time.Second, Ends: true}})
+		h.workers.Do(obj, []duty.Action{{Kind: duty.RunPreStop, Container: "a", Grace: 10 * time.Second, Ends: true}})
 		if live, ready := counts(5 * time.Second); live != 0 || ready != 5 {
 			t.Errorf("while it ends: %d, %d", live, ready)
 		}
@@ -145,21 +145,21 @@ func TestAStopEndsTheHookOfTheOneBefore(t *testing.T) {
 		obj := newPod(corev1.RestartPolicyNever, "a")
 		obj.Annotations = map[string]string{"jobd.dev/simulate-duration": "1h"}
 		obj.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 100}}}
-		h.workers.Do(obj, []pod.Action{{Kind: pod.Launch, Container: "a"}})
+		h.workers.Do(obj, []duty.Action{{Kind: duty.Launch, Container: "a"}})
 		began := time.Now()
-		stop := pod.Action{Kind: pod.Stop, Container: "a", Signal: syscall.SIGTERM, Grace: time.Minute, Ends: true}
+		stop := duty.Action{Kind: duty.Stop, Container: "a", Signal: syscall.SIGTERM, Grace: time.Minute, Ends: true}
 		synctest.Wait()
-		h.workers.Do(obj, []pod.Action{stop})
+		h.workers.Do(obj, []duty.Action{stop})
 		time.Sleep(10 * time.Second)
 		stop.Grace = 0
-		h.workers.Do(obj, []pod.Action{stop})
+		h.workers.Do(obj, []duty.Action{stop})
 		synctest.Wait()
 		for _, batch := range h.batches {
 			for _, o := range batch {
-				if o.What == pod.Exited && o.At.Sub(began) == 10*time.Second {
+				if o.What == duty.Exited && o.At.Sub(began) == 10*time.Second {
 					return
 				}
-				if o.What == pod.Checked {
+				if o.What == duty.Checked {
 					t.Errorf("a hook that was ended is reported: %+v", o)
 				}
 			}
@@ -182,13 +182,13 @@ func TestAProbeThatCannotBeMadeIsNoFailure(t *testing.T) {
 		obj.Spec.Containers[0].LivenessProbe = &corev1.Probe{
 			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}, PeriodSeconds: 1, FailureThreshold: 1,
 		}
-		h.workers.Do(obj, []pod.Action{{Kind: pod.Launch, Container: "a"}})
+		h.workers.Do(obj, []duty.Action{{Kind: duty.Launch, Container: "a"}})
 		time.Sleep(3500 * time.Millisecond)
 		synctest.Wait()
 		unanswered := 0
 		for _, batch := range h.batches {
 			for _, o := range batch {
-				if o.What == pod.Checked && (o.OK || o.Verdict || !o.Unanswered || o.Message != "executable file not found") {
+				if o.What == duty.Checked && (o.OK || o.Verdict || !o.Unanswered || o.Message != "executable file not found") {
 					t.Errorf("reported %+v", o)
 				}
 				if o.Unanswered {

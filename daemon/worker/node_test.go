@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/simulated"
@@ -30,7 +31,7 @@ type node struct {
 	issued map[types.UID]*pod.Issued
 
 	mu   sync.Mutex
-	seen []pod.Observation
+	seen []duty.Observation
 	life int // of the daemon: reports of an earlier life are lost with it
 }
 
@@ -71,7 +72,7 @@ func (n *node) start() {
 	n.issued = map[types.UID]*pod.Issued{}
 	n.workers = New(Config{
 		Runtime: n.runtime, Images: n.runtime, Spec: annotationsOnly{}, Parallel: 4,
-		Report: func(list []pod.Observation) {
+		Report: func(list []duty.Observation) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if life == n.life {

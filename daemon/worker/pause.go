@@ -8,6 +8,7 @@ import (
 
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
@@ -35,7 +36,7 @@ func (p *Pool) pause(obj *corev1.Pod, w *worker) {
 		_ = p.freeze(obj, false) // it has been told to stop meanwhile: SIGKILL reaches it in any case
 		return
 	}
-	p.reportPause(obj, pod.Paused, err)
+	p.reportPause(obj, duty.Paused, err)
 }
 
 // goOn lets the containers of a pod go on that pause has frozen, and asks them again what is asked of running containers.
@@ -44,7 +45,7 @@ func (p *Pool) goOn(obj *corev1.Pod, w *worker) {
 	p.take(obj, w, "end of a pause", func() { err = p.freeze(obj, false) })
 	crash.At("pause.thawed")
 	if err != nil {
-		p.reportPause(obj, pod.Continued, err)
+		p.reportPause(obj, duty.Continued, err)
 		return
 	}
 	p.mu.Lock()
@@ -62,11 +63,11 @@ func (p *Pool) goOn(obj *corev1.Pod, w *worker) {
 			}
 		}
 	}
-	p.reportPause(obj, pod.Continued, nil)
+	p.reportPause(obj, duty.Continued, nil)
 }
 
-func (p *Pool) reportPause(obj *corev1.Pod, what pod.What, err error) {
-	o := pod.Observation{What: what, OK: err == nil}
+func (p *Pool) reportPause(obj *corev1.Pod, what duty.What, err error) {
+	o := duty.Observation{What: what, OK: err == nil}
 	if err != nil {
 		o.Message = err.Error()
 	}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
@@ -45,7 +45,7 @@ type worker struct {
 // work is what there is to do for a pod.
 type work struct {
 	pod   *corev1.Pod // as it was passed to Do last; nil between two tear-downs
-	queue []pod.Action
+	queue []duty.Action
 	busy  bool
 	slot  *slot // of the goroutine that works off the queue
 	step  step  // that is under way
@@ -97,7 +97,7 @@ func (p *Pool) Close() {
 
 // Do queues actions of one pod and returns at once. Actions are carried out in order, but a Stop overtakes launches,
 // and a TearDown calls them off. The pod must not be changed afterwards.
-func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
+func (p *Pool) Do(obj *corev1.Pod, actions []duty.Action) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
@@ -118,32 +118,32 @@ func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 			p.calmDown(obj)
 		}
 		switch l := w.launching(a.Container, a.Attempt); {
-		case a.Kind == pod.TearDown:
+		case a.Kind == duty.TearDown:
 			for _, l := range w.launches {
 				l.callOff(a)
 			}
 			// A pod that goes is neither refreshed nor measured nor resized, nor paused.
-			w.queue = slices.DeleteFunc(w.queue, func(q pod.Action) bool {
-				return q.Kind == pod.Refresh || q.Kind == pod.Measure || q.Kind == pod.Resize || q.Kind == pod.Pause || q.Kind == pod.Continue
+			w.queue = slices.DeleteFunc(w.queue, func(q duty.Action) bool {
+				return q.Kind == duty.Refresh || q.Kind == duty.Measure || q.Kind == duty.Resize || q.Kind == duty.Pause || q.Kind == duty.Continue
 			})
 			w.queue = append(w.queue, a)
-		case a.Kind == pod.Launch && l == nil:
+		case a.Kind == duty.Launch && l == nil:
 			w.launches = append(w.launches, p.newLaunch(a))
 			w.queue = append(w.queue, a)
-		case a.Kind == pod.Refresh || a.Kind == pod.Measure || a.Kind == pod.Resize:
+		case a.Kind == duty.Refresh || a.Kind == duty.Measure || a.Kind == duty.Resize:
 			// One that is queued already will see all that this one would.
-			if !slices.ContainsFunc(w.queue, func(q pod.Action) bool { return q.Kind == a.Kind }) {
+			if !slices.ContainsFunc(w.queue, func(q duty.Action) bool { return q.Kind == a.Kind }) {
 				w.queue = append(w.queue, a)
 			}
-		case a.Kind == pod.Pause || a.Kind == pod.Continue:
+		case a.Kind == duty.Pause || a.Kind == duty.Continue:
 			w.queue = append(w.queue, a)
-		case a.Kind == pod.Stop && l != nil:
+		case a.Kind == duty.Stop && l != nil:
 			l.callOff(a)
-		case a.Kind == pod.Stop:
+		case a.Kind == duty.Stop:
 			p.beside(obj, func() { p.stop(obj, a) })
-		case a.Kind == pod.SendSignal:
+		case a.Kind == duty.SendSignal:
 			p.beside(obj, func() { p.sendSignal(obj, a) })
-		case a.Kind == pod.RunPreStop:
+		case a.Kind == duty.RunPreStop:
 			p.beside(obj, func() { p.preStop(obj, a) })
 		}
 	}
@@ -199,27 +199,27 @@ func (p *Pool) work(w *worker) {
 		var launches []*launch
 		first := w.queue[0]
 		w.queue = w.queue[1:]
-		if first.Kind == pod.Launch {
+		if first.Kind == duty.Launch {
 			// Launches that are queued together are done together: set up once, reported once.
 			launches = append(launches, w.launching(first.Container, first.Attempt))
-			for len(w.queue) > 0 && w.queue[0].Kind == pod.Launch {
+			for len(w.queue) > 0 && w.queue[0].Kind == duty.Launch {
 				launches = append(launches, w.launching(w.queue[0].Container, w.queue[0].Attempt))
 				w.queue = w.queue[1:]
 			}
 		}
 		p.mu.Unlock()
 		switch first.Kind {
-		case pod.TearDown:
+		case duty.TearDown:
 			p.tearDown(obj, w)
-		case pod.Refresh:
+		case duty.Refresh:
 			p.refresh(obj, w)
-		case pod.Measure:
+		case duty.Measure:
 			p.measure(obj, w)
-		case pod.Resize:
+		case duty.Resize:
 			p.resize(obj, w)
-		case pod.Pause:
+		case duty.Pause:
 			p.pause(obj, w)
-		case pod.Continue:
+		case duty.Continue:
 			p.goOn(obj, w)
 		default:
 			p.launch(obj, w, launches)
@@ -236,7 +236,7 @@ func (w *worker) rest() {
 }
 
 // report hands observations to the loop.
-func (p *Pool) report(obj *corev1.Pod, observations ...pod.Observation) {
+func (p *Pool) report(obj *corev1.Pod, observations ...duty.Observation) {
 	if len(observations) == 0 {
 		return
 	}

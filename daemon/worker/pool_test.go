@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
@@ -31,14 +31,14 @@ func TestWorkers(t *testing.T) {
 			h := newHost(t, withSteps)
 			defer h.close()
 			obj := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.want(t, []string{"SetUp volumes", "SetUp net", "Start a/0", "Start b/0"},
 				[]string{"SetUp, Pulled a/0, Started a/0, Pulled b/0, Started b/0"})
 		},
 		"a container that ends at once is reported with its start": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "0s"), []pod.Action{launchOf("c", 0)})
+			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "0s"), []duty.Action{launchOf("c", 0)})
 			_, batches := h.take()
 			if all := strings.Join(batches, ", "); !strings.HasPrefix(all, "SetUp, Pulled c/0, Started c/0") || strings.Count(all, "Exited c/0") != 1 {
 				t.Errorf("reported %q", batches)
@@ -47,7 +47,7 @@ func TestWorkers(t *testing.T) {
 		"an exit is reported by itself": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1m"), []pod.Action{launchOf("c", 0)})
+			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1m"), []duty.Action{launchOf("c", 0)})
 			h.take()
 			time.Sleep(time.Minute)
 			h.want(t, nil, []string{"Exited c/0"})
@@ -56,10 +56,10 @@ func TestWorkers(t *testing.T) {
 			h := newHost(t, withSteps)
 			defer h.close()
 			obj := lasting(newPod(corev1.RestartPolicyOnFailure, "c"), "1s")
-			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
 			time.Sleep(2 * time.Second)
 			h.take()
-			h.workers.Do(obj, []pod.Action{launchOf("c", 1)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 1)})
 			h.want(t, []string{"Remove u.c.0", "Start c/1"}, []string{"Pulled c/1, Started c/1"})
 		},
 		"a pull is reported at once, and holds up neither what is done nor other pods": func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestWorkers(t *testing.T) {
 			obj := newPod(corev1.RestartPolicyNever, "a", "b")
 			obj.Spec.Containers[1].Image = "big"
 			h.pull["big"] = time.Minute
-			h.workers.Do(lasting(obj, "1h"), []pod.Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(lasting(obj, "1h"), []duty.Action{launchOf("a", 0), launchOf("b", 0)})
 			_, batches := h.take()
 			slices.Sort(batches)
 			if fmt.Sprint(batches) != "[Pulling b/0 SetUp, Pulled a/0, Started a/0]" {
@@ -76,7 +76,7 @@ func TestWorkers(t *testing.T) {
 			}
 			other := newPod(corev1.RestartPolicyNever, "c")
 			other.UID = "other"
-			h.workers.Do(lasting(other, "1h"), []pod.Action{launchOf("c", 0)})
+			h.workers.Do(lasting(other, "1h"), []duty.Action{launchOf("c", 0)})
 			h.want(t, []string{"Start c/0"}, []string{"SetUp, Pulled c/0, Started c/0"})
 			time.Sleep(time.Minute)
 			h.want(t, []string{"Start b/0"}, []string{"Pulled b/0, Started b/0"})
@@ -85,8 +85,8 @@ func TestWorkers(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
 			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
-			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
-			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
 			did, _ := h.take()
 			if slices.Contains(did[1:], "Start c/0") && len(did) > 2 {
 				t.Errorf("did %q", did)
@@ -100,10 +100,10 @@ func TestWorkers(t *testing.T) {
 			defer h.close()
 			h.breaks("SetUp net", errors.New("no bridge"))
 			obj := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.want(t, []string{"SetUp volumes", "SetUp net"}, []string{"SetUpFailed a/0, SetUpFailed b/0"})
 			h.breaks("SetUp net", nil)
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("a", 0)})
 			h.want(t, []string{"SetUp volumes", "SetUp net", "Start a/0"}, []string{"SetUp, Pulled a/0, Started a/0"})
 		},
 		"nothing is remembered of a container that did not start": func(t *testing.T) {
@@ -114,15 +114,15 @@ func TestWorkers(t *testing.T) {
 			h.breaks("Start c/0", errors.New("no room"))
 			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
 			obj.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
-			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
 			h.want(t, []string{"Start c/0"}, []string{"SetUp, Pulled c/0, StartFailed c/0"})
 			if len(h.workers.tails) != 0 {
 				t.Errorf("remembers %v", h.workers.tails)
 			}
 			h.breaks("Start c/0", nil)
-			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
 			h.take()
-			h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
+			h.workers.Do(obj, []duty.Action{{Kind: duty.TearDown}})
 			h.take()
 			if len(h.workers.tails) != 0 {
 				t.Errorf("remembers %v", h.workers.tails)
@@ -132,13 +132,13 @@ func TestWorkers(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
 			h.doubts = "some nameservers have been omitted"
-			h.workers.Do(newPod(corev1.RestartPolicyNever, "c"), []pod.Action{launchOf("c", 0)})
+			h.workers.Do(newPod(corev1.RestartPolicyNever, "c"), []duty.Action{launchOf("c", 0)})
 			synctest.Wait()
 			h.mu.Lock()
 			seen := slices.Concat(h.batches...)
 			h.mu.Unlock()
-			doubted := func(o pod.Observation) bool { return o.What == pod.Doubted }
-			started := func(o pod.Observation) bool { return o.What == pod.Started }
+			doubted := func(o duty.Observation) bool { return o.What == duty.Doubted }
+			started := func(o duty.Observation) bool { return o.What == duty.Started }
 			i := slices.IndexFunc(seen, doubted)
 			if i < 0 || i > slices.IndexFunc(seen, started) {
 				t.Fatalf("reported %v", seen)
@@ -149,32 +149,32 @@ func TestWorkers(t *testing.T) {
 		},
 		"failures carry a kubelet's reasons": func(t *testing.T) {
 			for what, reason := range map[string]string{
-				"image busybox": pod.ErrImagePull, "Spec c": pod.CreateContainerConfig, "Start c/0": pod.CreateContainer,
+				"image busybox": duty.ErrImagePull, "Spec c": duty.CreateContainerConfig, "Start c/0": duty.CreateContainer,
 			} {
 				h := newHost(t)
 				h.broken[what] = errors.New("no")
-				h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []pod.Action{launchOf("c", 0)})
+				h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []duty.Action{launchOf("c", 0)})
 				h.wantFailure(t, reason, "no")
 				h.close()
 			}
 			bare := newHost(t)
 			defer bare.close()
 			bare.broken["Spec c"] = fmt.Errorf("container c: %w", oci.ErrNoCommand)
-			bare.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []pod.Action{launchOf("c", 0)})
-			bare.wantFailure(t, pod.CreateContainer, "container c: no command specified")
+			bare.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []duty.Action{launchOf("c", 0)})
+			bare.wantFailure(t, duty.CreateContainer, "container c: no command specified")
 			full := newHost(t)
 			defer full.close()
 			const words = "crun: mkdir `/work`: No space left on device"
 			full.refuse = map[string]string{"c": words}
-			full.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []pod.Action{launchOf("c", 0)})
-			full.wantFailure(t, pod.CreateContainer, words)
+			full.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []duty.Action{launchOf("c", 0)})
+			full.wantFailure(t, duty.CreateContainer, words)
 			h := newHost(t)
 			defer h.close()
 			h.broken["image busybox"] = fmt.Errorf("it is not here: %w", errdefs.ErrNotFound)
 			obj := newPod(corev1.RestartPolicyNever, "c")
 			obj.Spec.Containers[0].ImagePullPolicy = corev1.PullNever
-			h.workers.Do(lasting(obj, "1h"), []pod.Action{launchOf("c", 0)})
-			h.wantFailure(t, pod.ErrImageNeverPull, `Container image "busybox" is not present with pull policy of Never`)
+			h.workers.Do(lasting(obj, "1h"), []duty.Action{launchOf("c", 0)})
+			h.wantFailure(t, duty.ErrImageNeverPull, `Container image "busybox" is not present with pull policy of Never`)
 		},
 		"no more pods than Parallel are worked on at a time": func(t *testing.T) {
 			h := newHost(t, func(h *host, c *Config) {
@@ -199,7 +199,7 @@ func TestWorkers(t *testing.T) {
 			for i := range 10 {
 				obj := newPod(corev1.RestartPolicyNever, "c")
 				obj.UID = types.UID(fmt.Sprint(i))
-				h.workers.Do(lasting(obj, "1h"), []pod.Action{launchOf("c", 0)})
+				h.workers.Do(lasting(obj, "1h"), []duty.Action{launchOf("c", 0)})
 			}
 			time.Sleep(10 * time.Second)
 			_, batches := h.take()
@@ -225,11 +225,11 @@ func TestWorkers(t *testing.T) {
 			defer h.close()
 			first, next := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
 			next.UID = "next"
-			h.workers.Do(first, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(first, []duty.Action{launchOf("c", 0)})
 			h.take()
-			h.workers.Do(next, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(next, []duty.Action{launchOf("c", 0)})
 			h.want(t, nil, nil)
-			h.workers.Do(first, []pod.Action{{Kind: pod.TearDown}})
+			h.workers.Do(first, []duty.Action{{Kind: duty.TearDown}})
 			if did, _ := h.take(); !slices.Contains(did, "Start c/0") {
 				t.Errorf("did %q", did)
 			}
@@ -258,14 +258,14 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 		obj := newPod(corev1.RestartPolicyNever, "c")
 		more := func() {
 			for range 1000 {
-				h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}, {Kind: pod.Measure}})
+				h.workers.Do(obj, []duty.Action{{Kind: duty.Refresh}, {Kind: duty.Measure}})
 			}
 		}
-		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}, {Kind: pod.Measure}})
+		h.workers.Do(obj, []duty.Action{{Kind: duty.Refresh}, {Kind: duty.Measure}})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		// Actions that come while one is under way may see something it does not, and so one more is carried out.
-		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}})
+		h.workers.Do(obj, []duty.Action{{Kind: duty.Refresh}})
 		synctest.Wait()
 		more()
 		time.Sleep(time.Minute)
@@ -275,10 +275,10 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 		}
 		// A pod that is being torn down is not looked at any more.
 		did = nil
-		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}})
+		h.workers.Do(obj, []duty.Action{{Kind: duty.Refresh}})
 		synctest.Wait()
 		more()
-		h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
+		h.workers.Do(obj, []duty.Action{{Kind: duty.TearDown}})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if want := []string{"refresh", "tear down"}; !slices.Equal(did, want) {

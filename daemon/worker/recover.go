@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -22,7 +23,7 @@ import (
 // A start that is not on record is not reported: Next asks for it again, and Start finds it. But with rebooted (the
 // host went down since the pods were stored) launches that were due and are not held are Lost too: nobody can tell
 // whether they had happened. The caller stores that it knows of the reboot together with the observations.
-func (p *Pool) Recover(ctx context.Context, pods iter.Seq2[*corev1.Pod, error], rebooted bool) ([]pod.Observation, error) {
+func (p *Pool) Recover(ctx context.Context, pods iter.Seq2[*corev1.Pod, error], rebooted bool) ([]duty.Observation, error) {
 	list, err := p.config.Runtime.Containers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
@@ -46,7 +47,7 @@ func (p *Pool) Recover(ctx context.Context, pods iter.Seq2[*corev1.Pod, error], 
 		}
 	}
 
-	var seen []pod.Observation
+	var seen []duty.Observation
 	now := time.Now()
 	for obj, err := range pods {
 		if err != nil { // nobody can tell what is left of which pod
@@ -66,7 +67,7 @@ func (p *Pool) Recover(ctx context.Context, pods iter.Seq2[*corev1.Pod, error], 
 	for uid, statuses := range held {
 		gone := &corev1.Pod{}
 		gone.UID = uid
-		w := &worker{work: &work{pod: gone, queue: []pod.Action{{Kind: pod.TearDown}}}}
+		w := &worker{work: &work{pod: gone, queue: []duty.Action{{Kind: duty.TearDown}}}}
 		for _, s := range statuses {
 			w.leftovers = append(w.leftovers, s.ID)
 		}
@@ -78,7 +79,7 @@ func (p *Pool) Recover(ctx context.Context, pods iter.Seq2[*corev1.Pod, error], 
 }
 
 // recover resumes the monitors of one pod's containers and returns what has happened to them.
-func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, now time.Time) []pod.Observation {
+func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, now time.Time) []duty.Observation {
 	for _, a := range pod.Newest(obj) {
 		id := containerID(obj, a.Container.Name, a.Number)
 		i := slices.IndexFunc(held, func(s runtime.Status) bool { return s.ID == id })
@@ -94,7 +95,7 @@ func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, no
 	}
 	seen := pod.Recover(obj, held, rebooted, now)
 	for i := range seen {
-		if seen[i].What == pod.Exited {
+		if seen[i].What == duty.Exited {
 			if c := podspec.Find(&obj.Spec, seen[i].Container); c != nil {
 				seen[i].Status.Message = p.terminationMessage(seen[i].Status, p.tailed(obj, c, seen[i].Attempt))
 			}

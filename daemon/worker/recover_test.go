@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/simulated"
@@ -22,7 +23,7 @@ import (
 func TestRecover(t *testing.T) {
 	// Each pod is stored in one state, and the runtime holds its containers in another.
 	runs := func(obj *corev1.Pod) {
-		pod.Apply(obj, &pod.Issued{}, []pod.Observation{{UID: obj.UID, What: pod.Started, Container: "c", Status: runtime.Status{StartedAt: epoch}}}, epoch)
+		pod.Apply(obj, &pod.Issued{}, []duty.Observation{{UID: obj.UID, What: duty.Started, Container: "c", Status: runtime.Status{StartedAt: epoch}}}, epoch)
 	}
 	deleted := func(obj *corev1.Pod) {
 		at, grace := metav1.NewTime(time.Now().Add(30*time.Second).Truncate(time.Second)), int64(30)
@@ -30,7 +31,7 @@ func TestRecover(t *testing.T) {
 	}
 	ended := func(obj *corev1.Pod) {
 		runs(obj)
-		pod.Apply(obj, &pod.Issued{}, []pod.Observation{{UID: obj.UID, What: pod.Exited, Container: "c"}}, epoch)
+		pod.Apply(obj, &pod.Issued{}, []duty.Observation{{UID: obj.UID, What: duty.Exited, Container: "c"}}, epoch)
 	}
 	for rule, test := range map[string]struct {
 		stored   []func(*corev1.Pod)

@@ -7,6 +7,7 @@ import (
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/crash"
 )
@@ -19,7 +20,7 @@ const (
 
 // sendSignal sends the signal that announces the end of a pod to its containers. Each gets it once, even if an earlier daemon was
 // killed while it was at that.
-func (p *Pool) sendSignal(obj *corev1.Pod, a pod.Action) {
+func (p *Pool) sendSignal(obj *corev1.Pod, a duty.Action) {
 	if obj.DeletionTimestamp != nil { // one that is frozen could not act on it before it is stopped
 		if err := p.freeze(obj, false); err != nil {
 			p.log(obj).Warn("cannot let a pod go on that is to be told of its end", "error", err)
@@ -42,7 +43,7 @@ func (p *Pool) sendSignal(obj *corev1.Pod, a pod.Action) {
 	if p.ctx.Err() != nil {
 		return
 	}
-	o := pod.Observation{What: pod.SignalSent, OK: failed == nil}
+	o := duty.Observation{What: duty.SignalSent, OK: failed == nil}
 	if failed != nil {
 		o.Message = failed.Error()
 	}

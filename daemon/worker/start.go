@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
@@ -28,8 +28,8 @@ type starting struct {
 	pod    *corev1.Pod
 	worker *worker
 	spec   *corev1.Container
-	about  pod.Observation // of this container
-	seen   []pod.Observation
+	about  duty.Observation // of this container
+	seen   []duty.Observation
 }
 
 // failure is why a container was not started: the reason and the message of its Waiting state.
@@ -44,17 +44,17 @@ func (f *failure) Error() string { return f.err.Error() }
 var errDropped = errors.New("called off")
 
 // start starts one container and returns what was observed.
-func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) []pod.Observation {
+func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) []duty.Observation {
 	s := &starting{
 		launch: l, pool: p, pod: obj, worker: w, spec: podspec.Find(&obj.Spec, l.container),
-		about: pod.Observation{Container: l.container, Attempt: l.attempt, At: time.Now()},
+		about: duty.Observation{Container: l.container, Attempt: l.attempt, At: time.Now()},
 	}
 	err := s.run()
 	switch f := (*failure)(nil); {
 	case errors.Is(err, errDropped):
-		s.about.What = pod.Dropped
+		s.about.What = duty.Dropped
 	case errors.As(err, &f):
-		s.about.What, s.about.Reason, s.about.Message = pod.StartFailed, f.reason, f.Error()
+		s.about.What, s.about.Reason, s.about.Message = duty.StartFailed, f.reason, f.Error()
 	}
 	return append(s.seen, s.about)
 }
@@ -107,7 +107,7 @@ func (s *starting) images() (map[string]runtime.Image, error) {
 	volumes := map[string]runtime.Image{}
 	for _, image := range append(s.volumes, s.image) {
 		pulled := s.about
-		pulled.What, pulled.Image, pulled.Took, pulled.Volume = pod.Pulled, image.Image, image.took, image.volume
+		pulled.What, pulled.Image, pulled.Took, pulled.Volume = duty.Pulled, image.Image, image.took, image.volume
 		s.seen = append(s.seen, pulled)
 		if image.volume != "" {
 			volumes[image.volume] = image.Image
@@ -119,7 +119,7 @@ func (s *starting) images() (map[string]runtime.Image, error) {
 // configure makes the spec of the container for the OCI runtime.
 func (s *starting) configure(volumes map[string]runtime.Image) (spec *specs.Spec, err error) {
 	doubt := func(reason, message string) {
-		s.seen = append(s.seen, pod.Observation{What: pod.Doubted, Reason: reason, Message: message})
+		s.seen = append(s.seen, duty.Observation{What: duty.Doubted, Reason: reason, Message: message})
 	}
 	s.pool.take(s.pod, s.worker, "configuration of container "+s.spec.Name, func() {
 		spec, err = s.pool.config.Spec.Spec(s.ctx,
@@ -127,9 +127,9 @@ func (s *starting) configure(volumes map[string]runtime.Image) (spec *specs.Spec
 	})
 	switch {
 	case errors.Is(err, oci.ErrNoCommand):
-		return nil, &failure{pod.CreateContainer, err}
+		return nil, &failure{duty.CreateContainer, err}
 	case err != nil:
-		return nil, &failure{pod.CreateContainerConfig, err}
+		return nil, &failure{duty.CreateContainerConfig, err}
 	}
 	return spec, nil
 }
@@ -162,7 +162,7 @@ func (s *starting) beginLog(request *runtime.Container) error {
 		err = files.MkdirAll(filepath.Dir(request.LogPath), 0o755)
 	}
 	if err != nil {
-		return &failure{pod.CreateContainer, fmt.Errorf("directory of the log: %w", err)}
+		return &failure{duty.CreateContainer, fmt.Errorf("directory of the log: %w", err)}
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (s *starting) removeBefore() (err error) {
 	before := containerID(s.pod, s.spec.Name, s.attempt-1)
 	s.pool.take(s.pod, s.worker, "removal of container "+before, func() { err = s.pool.config.Runtime.Remove(s.pool.ctx, before) })
 	if err != nil {
-		return &failure{pod.CreateContainer, fmt.Errorf("remove the container of the attempt before: %w", err)}
+		return &failure{duty.CreateContainer, fmt.Errorf("remove the container of the attempt before: %w", err)}
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (s *starting) begin(request runtime.Container) (status runtime.Status, err 
 	if p.ctx.Err() == nil {
 		p.log(s.pod).Warn("cannot start a container", "container", s.spec.Name, "error", err)
 	}
-	return status, &failure{pod.CreateContainer, err}
+	return status, &failure{duty.CreateContainer, err}
 }
 
 // observe notes what has become of the container.
@@ -211,20 +211,20 @@ func (s *starting) observe(status runtime.Status) error {
 	}
 	switch status.State {
 	case runtime.Running:
-		s.about.What, s.about.Resources = pod.Started, &s.spec.Resources
+		s.about.What, s.about.Resources = duty.Started, &s.spec.Resources
 	case runtime.Exited:
 		if diskFull(status) {
 			if err := p.config.Runtime.Remove(p.ctx, id); err != nil {
-				return &failure{pod.CreateContainer, fmt.Errorf("remove what the disk had no room for: %w", err)}
+				return &failure{duty.CreateContainer, fmt.Errorf("remove what the disk had no room for: %w", err)}
 			}
-			return &failure{pod.CreateContainer, errors.New(status.StartError)}
+			return &failure{duty.CreateContainer, errors.New(status.StartError)}
 		}
-		s.about.What = pod.Exited
+		s.about.What = duty.Exited
 		s.about.Status.Message = p.terminationMessage(status, p.tailed(s.pod, s.spec, s.attempt))
 	case runtime.Lost:
-		s.about.What = pod.Lost
+		s.about.What = duty.Lost
 	default:
-		return &failure{pod.CreateContainer, fmt.Errorf("container %s is %s after its start", id, status.State)}
+		return &failure{duty.CreateContainer, fmt.Errorf("container %s is %s after its start", id, status.State)}
 	}
 	return nil
 }
@@ -241,9 +241,9 @@ func imageFailure(need neededImage, err error) *failure {
 	switch {
 	case need.policy == corev1.PullNever && errdefs.IsNotFound(err):
 		// These are a kubelet's words.
-		return &failure{pod.ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", need.ref)}
+		return &failure{duty.ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", need.ref)}
 	case errdefs.IsInvalidArgument(err):
-		return &failure{pod.InvalidImageName, err}
+		return &failure{duty.InvalidImageName, err}
 	}
-	return &failure{pod.ErrImagePull, err}
+	return &failure{duty.ErrImagePull, err}
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/devices"
@@ -99,7 +100,7 @@ func (p *Pool) measure(obj *corev1.Pod, w *worker) {
 		var over string
 		p.take(obj, w, "measurement of "+step.Name, func() { over = step.Measure(obj) })
 		if over != "" {
-			p.report(obj, pod.Observation{What: pod.Evicted, Message: over})
+			p.report(obj, duty.Observation{What: duty.Evicted, Message: over})
 		}
 	}
 }
@@ -107,7 +108,7 @@ func (p *Pool) measure(obj *corev1.Pod, w *worker) {
 // resize gives the running containers of a pod the resources that the pod has now, except for those that have to be
 // restarted for it.
 func (p *Pool) resize(obj *corev1.Pod, w *worker) {
-	o := pod.Observation{What: pod.Resized, OK: true, Resized: &pod.Resizing{Whole: obj.Spec.Resources}}
+	o := duty.Observation{What: duty.Resized, OK: true, Resized: &duty.Resizing{Whole: obj.Spec.Resources}}
 	var running []Running
 	for _, a := range pod.Newest(obj) {
 		switch {
@@ -117,7 +118,7 @@ func (p *Pool) resize(obj *corev1.Pod, w *worker) {
 		default:
 			running = append(running, Running{a.Container, containerID(obj, a.Container.Name, a.Number)})
 			o.Resized.Containers = append(o.Resized.Containers,
-				pod.ResizedContainer{Name: a.Container.Name, Attempt: a.Number, Resources: a.Container.Resources})
+				duty.ResizedContainer{Name: a.Container.Name, Attempt: a.Number, Resources: a.Container.Resources})
 		}
 	}
 	for _, step := range p.config.Steps {

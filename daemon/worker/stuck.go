@@ -8,7 +8,7 @@ import (
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 const (
@@ -29,8 +29,8 @@ func (p *Pool) take(obj *corev1.Pod, w *worker, name string, do func()) {
 		p.stuck.Add(1)
 		since := began.UTC().Format(time.RFC3339)
 		p.log(obj).Warn("pod is stuck in a step", "step", name, "since", since)
-		p.report(obj, pod.Observation{
-			What: pod.Stuck, Reason: "StuckStep", Message: fmt.Sprintf("Stuck in %s since %s", name, since),
+		p.report(obj, duty.Observation{
+			What: duty.Stuck, Reason: "StuckStep", Message: fmt.Sprintf("Stuck in %s since %s", name, since),
 		})
 	})
 	w.slot.Hold(do)

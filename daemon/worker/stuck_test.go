@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -74,9 +74,9 @@ func TestStartsThatHang(t *testing.T) {
 		var pods []*corev1.Pod
 		for _, uid := range stuck {
 			pods = append(pods, podNamed(uid))
-			h.workers.Do(pods[len(pods)-1], []pod.Action{launchOf("c", 0)})
+			h.workers.Do(pods[len(pods)-1], []duty.Action{launchOf("c", 0)})
 		}
-		h.workers.Do(podNamed("other"), []pod.Action{launchOf("c", 0)})
+		h.workers.Do(podNamed("other"), []duty.Action{launchOf("c", 0)})
 		time.Sleep(3*patience + time.Second)
 		h.want(t, []string{"Start c/0"}, []string{"SetUp, Pulled c/0, Started c/0"})
 
@@ -100,8 +100,8 @@ func TestStartsThatHang(t *testing.T) {
 		}
 
 		// A tear-down and a stop end at once what hangs.
-		h.workers.Do(pods[0], []pod.Action{{Kind: pod.TearDown}})
-		h.workers.Do(pods[1], []pod.Action{stopOf("c", 0, term)})
+		h.workers.Do(pods[0], []duty.Action{{Kind: duty.TearDown}})
+		h.workers.Do(pods[1], []duty.Action{stopOf("c", 0, term)})
 		_, batches = h.take()
 		slices.Sort(batches)
 		if !slices.Equal(batches, []string{"SetUp, Pulled c/0, Dropped c/0", "SetUp, Pulled c/0, Dropped c/0", "TornDown"}) {
@@ -118,9 +118,9 @@ func TestStartThatIsCalledOffHasTimeToEnd(t *testing.T) {
 		h := newHanging(t, "a")
 		defer h.close()
 		obj := podNamed("a")
-		h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+		h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
 		synctest.Wait()
-		h.workers.Do(obj, []pod.Action{stopOf("c", 0, term)})
+		h.workers.Do(obj, []duty.Action{stopOf("c", 0, term)})
 		time.Sleep(patience - time.Millisecond)
 		h.want(t, nil, nil)
 		time.Sleep(time.Millisecond)
@@ -147,10 +147,10 @@ func TestStepThatHangs(t *testing.T) {
 			}}
 		})
 		defer h.close()
-		h.workers.Do(podNamed("stuck"), []pod.Action{launchOf("c", 0)})
+		h.workers.Do(podNamed("stuck"), []duty.Action{launchOf("c", 0)})
 		for i := range 3 {
 			time.Sleep(2 * patience)
-			h.workers.Do(podNamed(fmt.Sprint(i)), []pod.Action{launchOf("c", 0)})
+			h.workers.Do(podNamed(fmt.Sprint(i)), []duty.Action{launchOf("c", 0)})
 			time.Sleep(2 * patience)
 		}
 		if did, _ := h.take(); len(did) != 3 {
@@ -183,10 +183,10 @@ func TestPodsOfOneNamespaceThatHang(t *testing.T) {
 		for i := range 100 {
 			obj := podNamed(fmt.Sprint(i))
 			obj.Namespace = "hangs"
-			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
 		}
 		for i := range 5 {
-			h.workers.Do(podNamed(fmt.Sprint("other-", i)), []pod.Action{launchOf("c", 0)})
+			h.workers.Do(podNamed(fmt.Sprint("other-", i)), []duty.Action{launchOf("c", 0)})
 			time.Sleep(patience + time.Millisecond)
 			if did, _ := h.take(); len(did) != 1 {
 				t.Errorf("did %q", did)
@@ -210,7 +210,7 @@ func TestAStepThatHangsDoesNotKeepThePoolOpen(t *testing.T) {
 				TearDown: func(context.Context, types.UID) error { return nil },
 			}}
 		})
-		h.workers.Do(podNamed("a"), []pod.Action{{Kind: pod.Launch, Container: "c"}})
+		h.workers.Do(podNamed("a"), []duty.Action{{Kind: duty.Launch, Container: "c"}})
 		synctest.Wait()
 		began := time.Now()
 		h.workers.Close()

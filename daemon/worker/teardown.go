@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
@@ -61,12 +61,12 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 		delay := min(tearDownAgain<<min(w.failed, 6), time.Minute)
 		w.failed++
 		if w.failed >= tearDownSaid && bits.OnesCount(uint(w.failed)) == 1 {
-			p.report(obj, pod.Observation{
-				What: pod.Stuck, Reason: "FailedKillPod", Later: true,
+			p.report(obj, duty.Observation{
+				What: duty.Stuck, Reason: "FailedKillPod", Later: true,
 				Message: fmt.Sprintf("Tear-down has failed %d times and is retried: %s", w.failed, strings.Join(failed, "; ")),
 			})
 		}
-		time.AfterFunc(delay, func() { p.Do(obj, []pod.Action{{Kind: pod.TearDown}}) })
+		time.AfterFunc(delay, func() { p.Do(obj, []duty.Action{{Kind: duty.TearDown}}) })
 		return
 	}
 	if len(w.queue) == 0 {
@@ -75,7 +75,7 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 		w.sandbox, w.leftovers, w.failed = nil, nil, 0
 	}
 	// Somebody waits for the end of a pod that is being deleted.
-	p.report(obj, pod.Observation{What: pod.TornDown, Later: obj.DeletionTimestamp == nil})
+	p.report(obj, duty.Observation{What: duty.TornDown, Later: obj.DeletionTimestamp == nil})
 	crash.At("tear-down.reported")
 }
 

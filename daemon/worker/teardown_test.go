@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 )
 
 func TestTearDown(t *testing.T) {
@@ -20,11 +20,11 @@ func TestTearDown(t *testing.T) {
 			h := newHost(t, withSteps)
 			defer h.close()
 			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1s")
-			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
 			time.Sleep(2 * time.Second)
 			h.take()
 			h.breaks("TearDown volumes", errors.New("busy"))
-			h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
+			h.workers.Do(obj, []duty.Action{{Kind: duty.TearDown}})
 			h.want(t, []string{"Remove u.c.0", "TearDown net", "TearDown volumes"}, nil)
 			h.breaks("TearDown volumes", nil)
 			time.Sleep(time.Second)
@@ -37,7 +37,7 @@ func TestTearDown(t *testing.T) {
 			h := newHost(t, withSteps)
 			defer h.close()
 			h.breaks("TearDown volumes", errors.New("remove /pods/u/v: operation not permitted"))
-			h.workers.Do(newPod(corev1.RestartPolicyNever, "c"), []pod.Action{{Kind: pod.TearDown}})
+			h.workers.Do(newPod(corev1.RestartPolicyNever, "c"), []duty.Action{{Kind: duty.TearDown}})
 			time.Sleep(time.Hour)
 			h.mu.Lock()
 			var said []string
@@ -65,9 +65,9 @@ func TestTearDown(t *testing.T) {
 			obj := newPod(corev1.RestartPolicyNever, "a", "b")
 			obj.Spec.Containers[1].Image = "big"
 			h.pull["big"] = time.Hour
-			h.workers.Do(lasting(obj, "1h"), []pod.Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(lasting(obj, "1h"), []duty.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.take()
-			h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
+			h.workers.Do(obj, []duty.Action{{Kind: duty.TearDown}})
 			did, batches := h.take()
 			if !slices.Contains(did, "Remove u.a.0") || !slices.Contains(batches, "TornDown") {
 				t.Errorf("did %q, reported %q", did, batches)

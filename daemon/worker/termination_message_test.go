@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/runtime/simulated"
 )
 
@@ -28,7 +28,7 @@ func TestTerminationMessages(t *testing.T) {
 			obj.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 			obj = lasting(obj, "1m")
 			obj.Annotations[simulated.ExitCode] = "1"
-			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
 			h.take()
 			if err := os.WriteFile(filepath.Join(dir, "c", "0.log"),
 				[]byte("2026-01-01T00:00:00.000000000Z stdout F one\n2026-01-01T00:00:00.000000000Z stderr F two\n"), 0o600); err != nil {
@@ -53,11 +53,11 @@ func TestTerminationMessages(t *testing.T) {
 			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1s")
 			obj.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 			obj.Annotations[simulated.ExitCode] = "1"
-			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []duty.Action{launchOf("c", 0)})
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			for _, o := range h.batches[0] {
-				if o.What == pod.Exited && o.Status.Message != "why\n" {
+				if o.What == duty.Exited && o.Status.Message != "why\n" {
 					t.Errorf("message is %q", o.Status.Message)
 				}
 			}

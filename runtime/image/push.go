@@ -29,16 +29,9 @@ func (i *Images) Push(
 	ctx context.Context, ref, to string, with *runtime.Credentials, progress func(string),
 ) (runtime.Image, error) {
 	ctx = i.inNamespace(ctx)
-	stored, err := i.stored(ctx, ref)
+	stored, name, err := i.renamed(ctx, ref, to, "push", "give it a tag, from which its digest follows")
 	if err != nil {
 		return runtime.Image{}, err
-	}
-	name, err := Normalize(to)
-	if err != nil {
-		return runtime.Image{}, err
-	}
-	if digested(name) {
-		return runtime.Image{}, fmt.Errorf("push %s as %s: give it a tag, from which its digest follows: %w", stored.Name, name, errdefs.ErrInvalidArgument)
 	}
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {

@@ -15,16 +15,9 @@ import (
 // the other one. No registry has given it under that, so it is kept as one that was imported.
 func (i *Images) Tag(ctx context.Context, ref, to string) (runtime.Image, error) {
 	ctx = i.inNamespace(ctx)
-	stored, err := i.stored(ctx, ref)
+	stored, name, err := i.renamed(ctx, ref, to, "tag", "a digest is no name that can be given")
 	if err != nil {
 		return runtime.Image{}, err
-	}
-	name, err := Normalize(to)
-	if err != nil {
-		return runtime.Image{}, err
-	}
-	if digested(name) {
-		return runtime.Image{}, fmt.Errorf("tag %s as %s: a digest is no name that can be given: %w", stored.Name, name, errdefs.ErrInvalidArgument)
 	}
 	if name == stored.Name {
 		return i.describe(ctx, client.NewImageWithPlatform(i.client, stored, i.platform))
@@ -41,6 +34,20 @@ func (i *Images) Tag(ctx context.Context, ref, to string) (runtime.Image, error)
 		return runtime.Image{}, fmt.Errorf("tag %s as %s: %w", stored.Name, name, err)
 	}
 	return i.describe(ctx, client.NewImageWithPlatform(i.client, tagged, i.platform))
+}
+
+// renamed returns the record of an image that is to be known by another name too, and that name. A digest is none, and instead says so.
+func (i *Images) renamed(ctx context.Context, ref, to, doing, instead string) (stored images.Image, name string, err error) {
+	if stored, err = i.stored(ctx, ref); err != nil {
+		return stored, "", err
+	}
+	if name, err = Normalize(to); err != nil {
+		return stored, "", err
+	}
+	if digested(name) {
+		return stored, "", fmt.Errorf("%s %s as %s: %s: %w", doing, stored.Name, name, instead, errdefs.ErrInvalidArgument)
+	}
+	return stored, name, nil
 }
 
 // stored returns the record of an image, and keeps it from being removed as an unused one in this moment.

@@ -14,8 +14,9 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/dependents"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/prospect"
 )
 
 // jobs are the cases in which the cause is one of the Job itself, or of pods that have run.
@@ -91,7 +92,7 @@ func jobs() map[string]Case {
 		// Nobody waits for the start of these.
 		"deleted": {Job: newJob(leaving), Start: Waits},
 		"foreground": {
-			Job: foreground, World: causes.World{Dependents: dependents()}, Reason: "waits for jobs/a and 4 more to go", Help: "why jobs/a", Start: Waits,
+			Job: foreground, World: causes.World{Dependents: leftBehind()}, Reason: "waits for jobs/a and 4 more to go", Help: "why jobs/a", Start: Waits,
 		},
 		"failures count": {
 			Job: newJob(func(j *batchv1.Job) {
@@ -154,9 +155,9 @@ func ends(kind batchv1.JobConditionType, reason string) func(*batchv1.Job) {
 }
 
 // dependents are one of each kind: one that is about to go, one that finalizers hold, one of a stranger, and some that nobody may see.
-func dependents() (d causes.Dependents) {
+func leftBehind() (d dependents.Dependents) {
 	some := func(name, stranger string, change func(*batchv1.Job)) {
-		d.Add(causes.Dependent{Kind: "Job", Stranger: stranger, Object: newJob(func(j *batchv1.Job) { j.Name = name; change(j) })})
+		d.Add(dependents.Dependent{Kind: "Job", Stranger: stranger, Object: newJob(func(j *batchv1.Job) { j.Name = name; change(j) })})
 	}
 	some("a", "", func(*batchv1.Job) {})
 	some("b", "", func(j *batchv1.Job) {
@@ -280,8 +281,8 @@ func endedPods() map[string]Case {
 			Type: batch.JobPaused, Status: corev1.ConditionTrue, Reason: batch.Preempted, LastTransitionTime: metav1.NewTime(Now.Add(-20 * time.Second)),
 		}}
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: core.PodDisplaced, Status: corev1.ConditionTrue})
-		w.Rooms = map[types.UID]node.Room{p.UID: {
-			Place: 1, Waiting: 2, Short: []node.Shortage{{Resource: corev1.ResourceCPU, Request: 1000, Allocatable: 2000}},
+		w.Rooms = map[types.UID]prospect.Room{p.UID: {
+			Place: 1, Waiting: 2, Short: []prospect.Shortage{{Resource: corev1.ResourceCPU, Request: 1000, Allocatable: 2000}},
 		}}
 	})
 	add("is preempted by pause", "preempted, and paused", "goes on by itself as soon as its CPU is free", preempted)

@@ -16,9 +16,12 @@ import (
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/duty"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/prospect"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // waitingPod is a pod on the node, one of whose containers waits.
@@ -49,12 +52,12 @@ type ofPod struct {
 // waiting are the cases of a Job whose one pod waits: the obstacles of a scheduler, its shortages, claims, the waiting reasons of
 // containers, and the steps of the set-up.
 func waiting() map[string]ofPod {
-	room := func(r node.Room) causes.World {
+	room := func(r prospect.Room) causes.World {
 		r.Node = "here"
-		return causes.World{Rooms: map[types.UID]node.Room{"p": r}}
+		return causes.World{Rooms: map[types.UID]prospect.Room{"p": r}}
 	}
 	short := func(name corev1.ResourceName, request, free, allocatable int64) causes.World {
-		return room(node.Room{Short: []node.Shortage{{Resource: name, Request: request, Free: free, Allocatable: allocatable}}})
+		return room(prospect.Room{Short: []prospect.Shortage{{Resource: name, Request: request, Free: free, Allocatable: allocatable}}})
 	}
 	expects := func(f *forecast.Forecast) causes.World {
 		w := short("cpu", 2000, 0, 2000)
@@ -86,7 +89,7 @@ func waiting() map[string]ofPod {
 	named := corev1.LocalObjectReference{Name: "db"}
 	setUp := waitingPod("ContainerCreating", "")
 	inUse := func(used []gpus.GPU, looked bool) causes.World {
-		w := room(node.Room{Short: []node.Shortage{{Resource: "nvidia.com/gpu", Request: 1, Allocatable: 2, Used: 2}}})
+		w := room(prospect.Room{Short: []prospect.Shortage{{Resource: "nvidia.com/gpu", Request: 1, Allocatable: 2, Used: 2}}})
 		w.InUse = func(corev1.ResourceName) ([]gpus.GPU, bool) { return used, looked }
 		return w
 	}
@@ -111,20 +114,22 @@ func waiting() map[string]ofPod {
 		"no shared device":     {newPod(), short("nvidia.com/gpu.shared", 1, 0, 0), "no device nvidia.com/gpu.shared is known on this machine", "replicas: 4"},
 		"too large":            {newPod(), short("memory", 640<<30, 0, 24581692<<10), "never fits: it requests 640Gi of memory, and this machine has 23.4Gi", ""},
 		"no device":            {newPod(), short("nvidia.com/gpu", 1, 0, 0), "no device nvidia.com/gpu is known on this machine", "nvidia-ctk cdi generate"},
-		"kept for it": {newPod(), room(node.Room{
-			Short: []node.Shortage{{Resource: "cpu", Request: 4000, Free: 1000, Allocatable: 4000}}, Kept: &node.Kept{First: "p", Own: true},
+		"kept for it": {newPod(), room(prospect.Room{
+			Short: []prospect.Shortage{{Resource: "cpu", Request: 4000, Free: 1000, Allocatable: 4000}}, Kept: &prospect.Kept{First: "p", Own: true},
 		}), "no room for 4 CPUs (1 free)", ""},
-		"kept for another": {newPod(), room(node.Room{
-			Short: []node.Shortage{{Resource: "cpu", Request: 1000, Allocatable: 4000, Kept: 4000}}, Kept: &node.Kept{First: "large"},
+		"kept for another": {newPod(), room(prospect.Room{
+			Short: []prospect.Shortage{{Resource: "cpu", Request: 1000, Allocatable: 4000, Kept: 4000}}, Kept: &prospect.Kept{First: "large"},
 		}), "no room for 1 CPU (0 free)", ""},
 		"expected":          {newPod(), expects(&forecast.Forecast{Starts: at}), "no room for 2 CPUs (0 free), " + at.Brief(Now), ""},
 		"nobody knows when": {newPod(), expects(&forecast.Forecast{}), "no room for 2 CPUs (0 free)", ""},
-		"not its turn": {newPod(), room(node.Room{
-			Short: []node.Shortage{{Resource: "cpu", Request: 4000, Free: 1000, Allocatable: 4000}},
-			Fair:  &node.FairPlace{Own: node.Account{Name: "namespace n", Used: 100, Share: 1}, First: node.Account{Name: "namespace m", Used: 10, Share: 2}},
+		"not its turn": {newPod(), room(prospect.Room{
+			Short: []prospect.Shortage{{Resource: "cpu", Request: 4000, Free: 1000, Allocatable: 4000}},
+			Fair: &prospect.FairPlace{
+				Own: fairness.Account{Name: "namespace n", Used: 100, Share: 1}, First: fairness.Account{Name: "namespace m", Used: 10, Share: 2},
+			},
 		}), "no room for 4 CPUs (1 free)", ""},
-		"port": {newPod(), room(node.Room{Ports: []int32{80}}), "host port 80 is in use", ""},
-		"full": {newPod(), room(node.Room{Full: true, MaxPods: 110}), "110 pods are here already (--max-pods)", ""},
+		"port": {newPod(), room(prospect.Room{Ports: []int32{80}}), "host port 80 is in use", ""},
+		"full": {newPod(), room(prospect.Room{Full: true, MaxPods: 110}), "110 pods are here already (--max-pods)", ""},
 		"gate": {
 			with(func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "a/b"}} }), causes.World{},
 			"scheduling gates: a/b", "",
@@ -133,16 +138,18 @@ func waiting() map[string]ofPod {
 			with(func(p *corev1.Pod) { p.Spec.NodeName = "there" }), causes.World{Node: "here"},
 			"spec.nodeName is there, and this machine is here", "",
 		},
-		"no group":   {newPod(), room(node.Room{Gang: &node.GangWait{Key: "n/g", Need: 2}}), "PodGroup g does not exist", ""},
-		"small gang": {newPod(), room(node.Room{Gang: &node.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 1}}), "gang g: 1 of 3 pods are there", ""},
+		"no group": {newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Need: 2}}), "PodGroup g does not exist", ""},
+		"small gang": {
+			newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 1}}), "gang g: 1 of 3 pods are there", "",
+		},
 		"gang": {
-			newPod(), room(node.Room{Gang: &node.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 3, Fitting: 1}}),
+			newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 3, Fitting: 1}}),
 			"gang g: room for 1 of 3 pods", "",
 		},
 		"unfit gang": {
-			newPod(), room(node.Room{
+			newPod(), room(prospect.Room{
 				Unfit: []fit.Obstacle{{Kind: fit.Cordoned, Brief: "this machine is cordoned"}},
-				Gang:  &node.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 3},
+				Gang:  &prospect.GangWait{Key: "n/g", Known: true, Need: 3, Waiting: 3},
 			}),
 			"this machine is cordoned", "",
 		},
@@ -165,14 +172,14 @@ func waiting() map[string]ofPod {
 
 		"no Secret": {
 			from(
-				waitingPod(pod.CreateContainerConfig, "secret \"db\" not found"),
+				waitingPod(duty.CreateContainerConfig, "secret \"db\" not found"),
 				corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named}},
 			),
 			lacks("Secret"), "Secret db does not exist", "create secret generic db",
 		},
 		"no ConfigMap": {
 			from(
-				waitingPod(pod.CreateContainerConfig, "configmap \"db\" not found"),
+				waitingPod(duty.CreateContainerConfig, "configmap \"db\" not found"),
 				corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named}},
 			),
 			lacks("ConfigMap"), "ConfigMap db does not exist", "create configmap db",
@@ -212,28 +219,28 @@ func waiting() map[string]ofPod {
 
 		"ContainerCreating": {setUp, causes.World{}, "its containers are being created", ""},
 		"PodInitializing":   {waitingPod("PodInitializing", ""), causes.World{}, "its containers are being created", ""},
-		pod.ErrImagePull: {
-			waitingPod(pod.ErrImagePull, "pull docker.io/library/busybx:1.36: no such host"), causes.World{},
+		duty.ErrImagePull: {
+			waitingPod(duty.ErrImagePull, "pull docker.io/library/busybx:1.36: no such host"), causes.World{},
 			"cannot pull busybx:1.36", "image import",
 		},
 		"ImagePullBackOff": {
 			waitingPod("ImagePullBackOff", "Back-off pulling image: ErrImagePull: no such host"), causes.World{},
 			"cannot pull busybx:1.36", "image import",
 		},
-		pod.ErrImageNeverPull: {
-			waitingPod(pod.ErrImageNeverPull, "x"), causes.World{}, "image busybx:1.36 is not here, and imagePullPolicy is Never", "image import",
+		duty.ErrImageNeverPull: {
+			waitingPod(duty.ErrImageNeverPull, "x"), causes.World{}, "image busybx:1.36 is not here, and imagePullPolicy is Never", "image import",
 		},
-		pod.InvalidImageName: {waitingPod(pod.InvalidImageName, "x"), causes.World{}, `"busybx:1.36" is not the name of an image`, ""},
+		duty.InvalidImageName: {waitingPod(duty.InvalidImageName, "x"), causes.World{}, `"busybx:1.36" is not the name of an image`, ""},
 		"runs as root": {
-			waitingPod(pod.CreateContainerConfig, `container has runAsNonRoot and image will run as root (pod: "j-x_n(12-34)", container: c)`), causes.World{},
+			waitingPod(duty.CreateContainerConfig, `container has runAsNonRoot and image will run as root (pod: "j-x_n(12-34)", container: c)`), causes.World{},
 			"container has runAsNonRoot and image will run as root", "securityContext.runAsUser",
 		},
-		pod.CreateContainerConfig: {
-			waitingPod(pod.CreateContainerConfig, "couldn't find key k in Secret n/db"), causes.World{},
+		duty.CreateContainerConfig: {
+			waitingPod(duty.CreateContainerConfig, "couldn't find key k in Secret n/db"), causes.World{},
 			"couldn't find key k in Secret n/db", "",
 		},
-		pod.CreateContainer:  {waitingPod(pod.CreateContainer, "no such user"), causes.World{}, "no such user", ""},
-		pod.RunContainer:     {waitingPod(pod.RunContainer, "permission denied"), causes.World{}, "permission denied", ""},
+		duty.CreateContainer: {waitingPod(duty.CreateContainer, "no such user"), causes.World{}, "no such user", ""},
+		duty.RunContainer:    {waitingPod(duty.RunContainer, "permission denied"), causes.World{}, "permission denied", ""},
 		"PostStartHookError": {waitingPod("PostStartHookError", "the hook has failed"), causes.World{}, "the hook has failed", ""},
 		"CrashLoopBackOff": {func() *corev1.Pod {
 			p := waitingPod("CrashLoopBackOff", "back-off 10s restarting failed container")
@@ -254,8 +261,8 @@ func waiting() map[string]ofPod {
 		if strings.HasPrefix(help, "label") {
 			o.Labels = []string{"a=b"}
 		}
-		all["unfit "+string(kind)] = ofPod{newPod(), room(node.Room{Unfit: []fit.Obstacle{o}}), o.Brief, help}
-		all["apart "+string(kind)] = ofPod{newPod(), room(node.Room{Apart: []fit.Obstacle{o}}), o.Brief, help}
+		all["unfit "+string(kind)] = ofPod{newPod(), room(prospect.Room{Unfit: []fit.Obstacle{o}}), o.Brief, help}
+		all["apart "+string(kind)] = ofPod{newPod(), room(prospect.Room{Apart: []fit.Obstacle{o}}), o.Brief, help}
 	}
 	failing := func(w causes.World, times int) causes.World {
 		w.Launchings = map[types.UID][]pod.Launching{"p": {{Container: "c", Failed: times, Next: Now.Add(time.Minute)}}}
@@ -265,7 +272,7 @@ func waiting() map[string]ofPod {
 	all["FailedMount again"] = ofPod{setUp, failing(mount, 2), "no such directory", ""}
 	all["FailedMount once"] = ofPod{setUp, failing(mount, 1), "no such directory", ""}
 	all["FailedCreatePodSandBox again"] = ofPod{setUp, failing(event("FailedCreatePodSandBox", "no address is left"), 2), "no address is left", ""}
-	all["CreateContainerError again"] = ofPod{waitingPod(pod.CreateContainer, "no such user"), failing(causes.World{}, 2), "no such user", ""}
+	all["CreateContainerError again"] = ofPod{waitingPod(duty.CreateContainer, "no such user"), failing(causes.World{}, 2), "no such user", ""}
 
 	unmade := func(reason, message string) causes.World {
 		w := claim(causes.ClaimWait{})
@@ -288,21 +295,21 @@ func waiting() map[string]ofPod {
 		claims, unmade("ProvisioningFailed", "no space"), "claim data: no volume is made for it: no space", "",
 	}
 	all["held by others"] = ofPod{newPod(), func() causes.World {
-		r := node.Room{Node: "here", Short: []node.Shortage{{Resource: "cpu", Request: 2000, Free: 0, Allocatable: 2000}}}
+		r := prospect.Room{Node: "here", Short: []prospect.Shortage{{Resource: "cpu", Request: 2000, Free: 0, Allocatable: 2000}}}
 		for _, uid := range []types.UID{"a", "b"} { // the client may see only one of them
-			r.Holders = append(r.Holders, node.Holder{UID: uid, Requests: node.Resources{"cpu": 1000}})
+			r.Holders = append(r.Holders, prospect.Holder{UID: uid, Requests: requests.Resources{"cpu": 1000}})
 		}
 		return causes.World{
-			Rooms:   map[types.UID]node.Room{"p": r},
+			Rooms:   map[types.UID]prospect.Room{"p": r},
 			Holders: map[types.UID]causes.Holder{"a": {Object: why.Reference{Kind: "Pod", Namespace: "n", Name: "a"}}},
 		}
 	}(), "no room for 2 CPUs (0 free)", "pods/a"}
-	all["room"] = ofPod{newPod(), room(node.Room{}), "about to start", ""}
+	all["room"] = ofPod{newPod(), room(prospect.Room{}), "about to start", ""}
 	all["not scheduled"] = ofPod{newPod(), causes.World{}, "not assigned to a node yet", ""}
 	leaving := with(func(p *corev1.Pod) { p.Spec.NodeName, p.DeletionTimestamp = "here", ptr.To(metav1.NewTime(Now)) })
 	all["pod deleted"] = ofPod{leaving, causes.World{}, "being deleted", ""}
 
-	full := room(node.Room{Unfit: []fit.Obstacle{{Kind: fit.Tainted, Taint: &corev1.Taint{Key: corev1.TaintNodeDiskPressure}}}})
+	full := room(prospect.Room{Unfit: []fit.Obstacle{{Kind: fit.Tainted, Taint: &corev1.Taint{Key: corev1.TaintNodeDiskPressure}}}})
 	full.Disk = &causes.DiskPressure{Path: "/var/lib/jobd", What: "nodefs.available is 12Mi, below 38Mi", Seen: Now, Until: Now.Add(5 * time.Minute)}
 	all["the disk was full"] = ofPod{newPod(), full, "the disk of /var/lib/jobd was full just now", ""}
 	full.Disk = &causes.DiskPressure{Path: "/var/lib/jobd", What: "nodefs.available is 12Mi, below 38Mi", Seen: Now, Short: true}
@@ -315,7 +322,7 @@ func waiting() map[string]ofPod {
 var starts = map[string]Start{
 	"no Secret": Cannot, "no ConfigMap": Cannot, "no claim": Cannot,
 	"FailedMount again": Cannot, "FailedCreatePodSandBox again": Cannot, "CreateContainerError again": Cannot,
-	"ImagePullBackOff": Cannot, pod.ErrImageNeverPull: Cannot, pod.InvalidImageName: Cannot, pod.CreateContainerConfig: Cannot, "runs as root": Cannot,
+	"ImagePullBackOff": Cannot, duty.ErrImageNeverPull: Cannot, duty.InvalidImageName: Cannot, duty.CreateContainerConfig: Cannot, "runs as root": Cannot,
 
 	"too large": CannotIfItLasts, "no device": CannotIfItLasts, "no shared device": CannotIfItLasts,
 	"other node": CannotIfItLasts, "local volume": CannotIfItLasts,

@@ -8,36 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
-)
 
-func TestAmounts(t *testing.T) {
-	for _, tc := range []struct {
-		name     corev1.ResourceName
-		quantity string
-		want     int64
-	}{
-		{"cpu", "100m", 100},
-		{"cpu", "2", 2000},
-		{"cpu", "0", 0},
-		{"cpu", "1n", 1},
-		{"cpu", "4611686018427650048m", most},
-		{"cpu", "9223372036854775807", most},
-		{"cpu", "1e30", most},
-		{"memory", "1Gi", 1 << 30},
-		{"memory", "500m", 1},
-		{"memory", "9223372036854775807", most},
-		{"memory", "16Ei", most},
-		{"memory", "1e30", most},
-		{"memory", "1e400", most},
-		{"cpu", "1e-400", 1},
-		{"memory", "-1e30", 0},
-		{"example.com/gpu", "3", 3},
-	} {
-		if got := Amounts(corev1.ResourceList{tc.name: resource.MustParse(tc.quantity)})[tc.name]; got != tc.want {
-			t.Errorf("%s of %s is %d, want %d", tc.quantity, tc.name, got, tc.want)
-		}
-	}
-}
+	"github.com/jobd/jobd/daemon/requests"
+)
 
 // TestSumsOfRequests takes pods of any requests up and down: sums never become negative, what cannot fit never does, and in
 // the end nothing is left.
@@ -48,7 +21,7 @@ func TestSumsOfRequests(t *testing.T) {
 		n := New(1<<14, nil)
 		enough := rapid.Bool().Draw(t, "bounded")
 		if enough {
-			n.Offer(Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 1 << 31})
+			n.Offer(requests.Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 1 << 31})
 		}
 		var uids []types.UID
 		for i := range rapid.IntRange(1, 30).Draw(t, "pods") {

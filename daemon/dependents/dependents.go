@@ -1,4 +1,7 @@
-package causes
+// Package dependents is what the deletion of an object in the foreground waits for, and how people are told of that.
+//
+// Everything is a pure function of the objects. Package answers finds them, package causes tells of them.
+package dependents
 
 import (
 	"fmt"
@@ -43,35 +46,35 @@ func Awaits(obj metav1.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && storage.Propagation(obj) == metav1.DeletePropagationForeground
 }
 
-// foreground is what the deletion of an object in the foreground waits for; nothing if it does not.
-func (w *World) foreground(obj metav1.Object) []why.Cause {
-	if !Awaits(obj) || len(w.Dependents.Some)+w.Dependents.Others == 0 {
+// Causes is what the deletion of an object in the foreground waits for; nothing if it does not.
+func (d *Dependents) Causes(obj metav1.Object) []why.Cause {
+	if !Awaits(obj) || len(d.Some)+d.Others == 0 {
 		return nil
 	}
 	c := why.Cause{
 		Type: "DependentsHold", Since: why.At(obj.GetDeletionTimestamp().Time), Details: map[string]string{},
 		Message: "It was deleted in the foreground, and goes once what belongs to it has gone:",
 	}
-	n := len(w.Dependents.Some) + w.Dependents.Others
+	n := len(d.Some) + d.Others
 	c.Details["dependents"] = fmt.Sprint(n)
-	for _, d := range w.Dependents.Some {
-		c.Causes = append(c.Causes, d.cause(obj.GetNamespace()))
+	for _, one := range d.Some {
+		c.Causes = append(c.Causes, one.cause(obj.GetNamespace()))
 	}
 	switch {
-	case len(w.Dependents.Some) == 0:
+	case len(d.Some) == 0:
 		c.Message = fmt.Sprintf("It was deleted in the foreground, and goes once the %d that belong to it have gone.", n)
 		if n == 1 {
 			c.Message = "It was deleted in the foreground, and goes once an object that belongs to it has gone."
 		}
-	case w.Dependents.Others > 0:
-		c.Causes = append(c.Causes, why.Cause{Type: "Dependents", Message: fmt.Sprintf("There are %d more.", w.Dependents.Others)})
+	case d.Others > 0:
+		c.Causes = append(c.Causes, why.Cause{Type: "Dependents", Message: fmt.Sprintf("There are %d more.", d.Others)})
 	}
-	c.Brief = "waits for " + first(w.Dependents, n) + " to go"
+	c.Brief = "waits for " + d.first(n) + " to go"
 	return []why.Cause{c}
 }
 
 // first names what is waited for in a few words.
-func first(d Dependents, n int) string {
+func (d *Dependents) first(n int) string {
 	switch {
 	case len(d.Some) == 0:
 		return "what belongs to it"
@@ -81,11 +84,14 @@ func first(d Dependents, n int) string {
 	return fmt.Sprintf("%s and %d more", d.Some[0].reference(), n-1)
 }
 
-func (d Dependent) reference() why.Reference { return reference(d.Kind, d.Object) }
+func (d Dependent) reference() why.Reference {
+	return why.Reference{Kind: d.Kind, Namespace: d.Object.GetNamespace(), Name: d.Object.GetName()}
+}
 
 // cause says why a dependent is still there. The finalizers of Jobs and of deletions go by themselves.
 func (d Dependent) cause(namespace string) why.Cause {
-	c := why.Cause{Type: "Dependent", Object: about(d.Kind, d.Object), Message: "is being deleted.", Details: map[string]string{}}
+	about := d.reference()
+	c := why.Cause{Type: "Dependent", Object: &about, Message: "is being deleted.", Details: map[string]string{}}
 	var foreign []string
 	for _, f := range d.Object.GetFinalizers() {
 		switch f {
@@ -109,7 +115,7 @@ func (d Dependent) cause(namespace string) why.Cause {
 	}
 	switch d.Kind {
 	case "Job", "Pod", "CronJob":
-		c.Help = []string{"jobctl why " + d.reference().String() + inNamespace(namespace)}
+		c.Help = []string{"jobctl why " + d.reference().String() + why.InNamespace(namespace)}
 	}
 	return c
 }

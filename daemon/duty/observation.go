@@ -1,6 +1,7 @@
-package pod
+package duty
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,3 +102,38 @@ type Observation struct {
 	// moment to be stored together with others.
 	Later bool
 }
+
+// String returns what an observation is about, for logs.
+func (o Observation) String() string {
+	if o.Container == "" {
+		return string(o.What)
+	}
+	return fmt.Sprintf("%s %s/%d", o.What, o.Container, o.Attempt)
+}
+
+// Resizing is what a Resize has changed.
+type Resizing struct {
+	Containers []ResizedContainer
+	// Whole are the resources of the whole pod (PodSpec.Resources); nil if it has none.
+	Whole *corev1.ResourceRequirements
+	// Partial: there are containers that are to be restarted first.
+	Partial bool
+}
+
+// ResizedContainer is an attempt of a container, and the resources that it has now.
+type ResizedContainer struct {
+	Name      string
+	Attempt   int
+	Resources corev1.ResourceRequirements
+}
+
+// Reasons of StartFailed, as a kubelet has them.
+const (
+	ErrImagePull          = "ErrImagePull"
+	ErrImageNeverPull     = "ErrImageNeverPull"
+	InvalidImageName      = "InvalidImageName"
+	CreateContainerConfig = "CreateContainerConfigError"
+	CreateContainer       = "CreateContainerError"
+	// RunContainer is the reason of a container whose process could not be started and that is about to be restarted.
+	RunContainer = "RunContainerError"
+)

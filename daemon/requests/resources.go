@@ -1,4 +1,7 @@
-package node
+// Package requests is what pods ask of a machine that can be counted: amounts of resources, ports of the host, and time.
+//
+// It knows no machine, and does nothing but add up. Package node decides by it who gets what.
+package requests
 
 import (
 	"fmt"
@@ -15,8 +18,8 @@ import (
 // Resources are amounts by name: cpu in thousandths, all others in their own unit. Nil is none.
 type Resources map[corev1.ResourceName]int64
 
-// most is the largest amount: so much that no machine has it, and so little that the sum of those of 16,384 pods fits.
-const most = math.MaxInt64 >> 14
+// Most is the largest amount: so much that no machine has it, and so little that the sum of those of 16,384 pods fits.
+const Most = math.MaxInt64 >> 14
 
 // Amounts returns a list of the API as Resources, without those that are zero. Amounts beyond what can be counted are the
 // largest that can.
@@ -26,21 +29,21 @@ func Amounts(list corev1.ResourceList) Resources {
 	}
 	out := make(Resources, len(list))
 	for name, quantity := range list {
-		if amount := amount(name, &quantity); amount > 0 {
+		if amount := Amount(name, &quantity); amount > 0 {
 			out[name] = amount
 		}
 	}
 	return out
 }
 
-// amount returns a quantity of a resource in its unit, at most most.
-func amount(name corev1.ResourceName, q *resource.Quantity) int64 {
+// Amount returns a quantity of a resource in its unit, at most Most.
+func Amount(name corev1.ResourceName, q *resource.Quantity) int64 {
 	unit := int64(1)
 	if name == corev1.ResourceCPU {
 		unit = 1000
 	}
-	if q.CmpInt64(most/unit) > 0 {
-		return most
+	if q.CmpInt64(Most/unit) > 0 {
+		return Most
 	}
 	if unit == 1000 {
 		return q.MilliValue()
@@ -48,9 +51,9 @@ func amount(name corev1.ResourceName, q *resource.Quantity) int64 {
 	return q.Value()
 }
 
-// requests returns what a pod takes of a node: the sum of its containers' requests, or the request of an init container
+// Of returns what a pod takes of a node: the sum of its containers' requests, or the request of an init container
 // where that is more (PodSpec.InitContainers).
-func requests(pod *corev1.Pod) Resources {
+func Of(pod *corev1.Pod) Resources {
 	return Amounts(podresource.PodRequests(pod, podresource.PodResourcesOptions{}))
 }
 
@@ -66,7 +69,8 @@ func (r Resources) String() string {
 	return b.String()
 }
 
-func (r Resources) add(other Resources, times int64) {
+// Add adds amounts so many times, and forgets what becomes nothing.
+func (r Resources) Add(other Resources, times int64) {
 	for name, amount := range other {
 		if r[name] += times * amount; r[name] == 0 {
 			delete(r, name)
