@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("seeds", 40, "how many random cases to play")
+	seeds     = flag.Int("seeds", 20, "how many random cases to play")
 	firstSeed = flag.Int64("seed", 0, "the seed of the first of them")
 )
 
