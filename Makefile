@@ -26,11 +26,11 @@ SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disrupti
 	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
 SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever
-# ./... leaves out what is under testdata. testdata/upstream, conformance and otelcol are modules of their own.
+# ./... leaves out what is under testdata. testdata/upstream, conformance, jobset and otelcol are modules of their own.
 TESTED := ./... ./testdata/images ./testdata/repository
-PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/otelcol'))))
+PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/jobset' ':!testdata/otelcol'))))
 
-.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz passes bench soak lint deadcode compare conformance conformance-short generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz passes bench soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -171,6 +171,9 @@ soak: build ## 200,000 short pods in a row, which must leave nothing behind; hou
 conformance: build test-deps ## Kubernetes' own specs for nodes, Jobs and the API, those whose names match FOCUS='an expression'
 	testdata/conformance/run.sh bin $(if $(FOCUS),'$(FOCUS)')
 
+conformance-jobset: build test-deps ## JobSet's own end-to-end specs on real containers, three minutes, those whose names match FOCUS='an expression'
+	cd testdata/jobset && JOBD_SPECS=$(CURDIR)/bin JOBD_FOCUS='$(FOCUS)' go test -count=1 -vet=off -timeout 1h -v -run '^TestSpecs$$' .
+
 conformance-short: build test-deps ## some of them, in a few minutes if they have been built before
 	testdata/conformance/run.sh bin --short
 
@@ -191,8 +194,9 @@ lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf ch
 deadcode: ## functions that none of the programs reaches: about a minute, more than lint should take
 	@go tool -modfile=testdata/lint/go.mod deadcode ./cmd/jobd ./cmd/jobd-shim ./cmd/jobctl | { ! grep -v '^runtime/bpftree/equal.go:\|^api/why/why.go:.* Find$$'; }
 
-compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change
+compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change, and JobSets
 	cd testdata/upstream && go vet . && go test -count=1 -v . $(COMPAREFLAGS)
+	cd testdata/jobset && go vet . && go test -count=1 -vet=off .
 	JOBD_FIXTURES=all go test -count=1 -run PodSecurityFixtures ./api/server
 
 screenshots: build ## the pictures of the documentation, in docs/images: a Job in the browser, in the terminal and as a report

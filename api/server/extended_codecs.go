@@ -24,36 +24,60 @@ func (g *groups) codecsOf(gv schema.GroupVersion) runtime.NegotiatedSerializer {
 	for i := range types {
 		info := &types[i]
 		isYAML := info.MediaType == runtime.ContentTypeYAML
-		info.Serializer, info.StrictSerializer = countReplicas(info.Serializer, isYAML), countReplicas(info.StrictSerializer, isYAML)
+		info.Serializer, info.StrictSerializer = extend(info.Serializer, isYAML), extend(info.StrictSerializer, isYAML)
 	}
 	return guarded{g.codecs, types}
 }
 
-// countReplicas makes a serializer refuse JobSets with no replicas of a Job.
-func countReplicas(s runtime.Serializer, isYAML bool) runtime.Serializer {
-	counting := replicasCounted{s, isYAML}
+// extend makes a serializer one for JobSets.
+func extend(s runtime.Serializer, isYAML bool) runtime.Serializer {
+	out := extended{s, isYAML}
 	if encoder, ok := s.(runtime.EncoderWithAllocator); ok {
-		return struct {
-			replicasCounted
-			allocator
-		}{counting, encoder}
+		return extendedWithAllocator{out, encoder}
 	}
-	return counting
+	return out
 }
 
-// allocator is what an encoder can do with memory of its caller.
-type allocator interface {
-	EncodeWithAllocator(obj runtime.Object, w io.Writer, memory runtime.MemoryAllocator) error
-}
-
-// replicasCounted refuses what the Go type of a JobSet cannot say: replicas: 0, which is left out of its JSON, and so means 1 to
-// whoever reads that. In a cluster such a group has no Jobs.
-type replicasCounted struct {
+// extended reads and writes JobSets.
+type extended struct {
 	runtime.Serializer
 	isYAML bool
 }
 
-func (c replicasCounted) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+// extendedWithAllocator can write into memory of its caller.
+type extendedWithAllocator struct {
+	extended
+	encoder runtime.EncoderWithAllocator
+}
+
+// EncodeWithAllocator implements runtime.EncoderWithAllocator.
+func (c extendedWithAllocator) EncodeWithAllocator(obj runtime.Object, w io.Writer, memory runtime.MemoryAllocator) error {
+	return c.encoder.EncodeWithAllocator(withKinds(obj), w, memory)
+}
+
+// Encode implements runtime.Encoder.
+func (c extended) Encode(obj runtime.Object, w io.Writer) error {
+	return c.Serializer.Encode(withKinds(obj), w)
+}
+
+// withKinds returns a list of JobSets in which each says what it is, as in a cluster those of all kinds do that extend it: clients
+// print them one by one. Those of the kinds that every cluster has do not.
+func withKinds(obj runtime.Object) runtime.Object {
+	list, ok := obj.(*jobsetv1.JobSetList)
+	if !ok {
+		return obj
+	}
+	out := *list
+	out.Items = slices.Clone(list.Items) // which others may read
+	for i := range out.Items {
+		out.Items[i].SetGroupVersionKind(jobsetv1.GroupVersion.WithKind("JobSet"))
+	}
+	return &out
+}
+
+// Decode implements runtime.Decoder. It refuses what the Go type of a JobSet cannot say: replicas: 0, which is left out of its JSON,
+// and so means 1 to whoever reads that. In a cluster such a group has no Jobs.
+func (c extended) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, kind, err := c.Serializer.Decode(data, defaults, into)
 	js, ok := obj.(*jobsetv1.JobSet)
 	if err != nil || !ok || !slices.ContainsFunc(js.Spec.ReplicatedJobs, func(g jobsetv1.ReplicatedJob) bool { return g.Replicas == 0 }) {

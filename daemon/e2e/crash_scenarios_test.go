@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/testdata/images"
@@ -56,6 +57,12 @@ var crashScenarios = map[string]crashScenario{
 	"project quotas": {
 		points:  []string{"persistent.project.chosen", "persistent.project.limited"},
 		prepare: prepareProjectQuotas, run: crashProjectQuota,
+	},
+	"jobset": {
+		points: []string{
+			"jobset.restart.decided", "jobset.job.deleted", "jobset.job.created", "pass.decided", "pass.stored", "pass.acted",
+		},
+		most: 4, run: crashJobSet,
 	},
 	"nfs":        {points: []string{"volume.nfs.before", "volume.nfs.after"}, prepare: prepareNFS, run: crashNFS},
 	"huge pages": {points: []string{"volume.hugetlbfs.before", "volume.hugetlbfs.after"}, prepare: prepareHugePages, run: crashHugePages},
@@ -259,6 +266,68 @@ func crashPause(c *matrix) {
 	if n := lines(0); strings.Count(log, "\n") != n {
 		c.t.Errorf("the log has %d lines, and it wrote %d", strings.Count(log, "\n"), n)
 	}
+}
+
+// A JobSet of which a Job fails begins another attempt: its Jobs run once in that, whatever is killed between, and nothing of the former
+// attempt runs once a Job has begun again.
+func crashJobSet(c *matrix) {
+	out, name := c.t.TempDir(), fresh("set")
+	const group = `
+  - name: %s
+    replicas: %d
+    template:
+      spec:
+        backoffLimit: 0
+        template:
+          spec:
+            restartPolicy: Never
+            terminationGracePeriodSeconds: 0
+            containers:
+            - name: c
+              image: busybox:1.36
+              command: [sh, -c, %q]
+              volumeMounts: [OUT]
+              env:
+              - {name: JOB, valueFrom: {fieldRef: {fieldPath: "metadata.labels['batch.kubernetes.io/job-name']"}}}
+              - {name: ATTEMPT, valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"}}}
+            volumes: [NOTES]`
+	const run = `echo "$ATTEMPT $JOB" >> /out/runs; [ $ATTEMPT = 1 ] && exit 0; `
+	c.applyWith(out, `
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: `+name+`}
+spec:
+  failurePolicy: {maxRestarts: 1}
+  replicatedJobs:`+fmt.Sprintf(group, "waits", 2, run+"sleep 1000")+
+		fmt.Sprintf(group, "fails", 1, run+"until [ $(wc -l < /out/runs) = 3 ]; do sleep 0.1; done; exit 1")+"\n")
+	c.until("the set is complete", func() error {
+		js, err := c.jobSet(name)
+		switch {
+		case err != nil:
+			return err
+		case js.Status.TerminalState == string(jobsetv1.JobSetFailed):
+			c.t.Fatalf("it has failed: %+v\njobd said:\n%s", js.Status, c.output)
+		case js.Status.TerminalState == "":
+			return fmt.Errorf("%+v", js.Status)
+		case js.Status.Restarts != 1 || js.Status.RestartsCountTowardsMax != 1:
+			c.t.Errorf("it says: %+v", js.Status)
+		}
+		return nil
+	})
+	runs := strings.Split(strings.TrimSpace(strings.ReplaceAll(c.notes(filepath.Join(out, "runs"), func(string) bool { return true }), name+"-", "")), "\n")
+	last := map[string]string{}
+	for _, line := range runs {
+		attempt, job, _ := strings.Cut(line, " ")
+		if last[job] >= attempt && last[job] != "" {
+			c.t.Errorf("%s runs in attempt %s after attempt %s", job, attempt, last[job])
+		}
+		last[job] = attempt
+	}
+	slices.Sort(runs)
+	if want := []string{"0 fails-0", "0 waits-0", "0 waits-1", "1 fails-0", "1 waits-0", "1 waits-1"}; !slices.Equal(runs, want) {
+		c.t.Errorf("there ran %v, want %v", runs, want)
+	}
+	c.attempt("", "delete", "jobsets", name, "--ignore-not-found")
 }
 
 // A container gets its signal once.

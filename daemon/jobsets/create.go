@@ -17,6 +17,7 @@ import (
 	"github.com/jobd/jobd/daemon/jobset"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/store"
 )
 
@@ -120,6 +121,7 @@ func (c *JobSets) createJobs(p *loop.Pass, js *jobsetv1.JobSet, rec *record, wan
 		if err := p.Jobs.Write(key); err != nil { // a revision of its own, before its pods'
 			return false, err
 		}
+		crash.At("jobset.job.created")
 		if user != "" {
 			p.PutStored(store.Object{Key: storage.CreatorKey(key), UID: string(j.UID), Value: []byte(user)})
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/jobd/jobd/daemon/jobset"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/store"
 )
 
@@ -224,10 +225,14 @@ func (c *JobSets) batch(p *loop.Pass, key string) int {
 
 // carryOut does what was decided for a JobSet, in the order of the decision's fields.
 func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d jobset.Decision) error {
+	if d.Status.Restarts > js.Status.Restarts {
+		crash.At("jobset.restart.decided")
+	}
 	for _, j := range d.Delete {
 		if err := c.change(p, js, j, func(job *batchv1.Job) bool { return remove(job, p.Now) }); err != nil {
 			return err
 		}
+		crash.At("jobset.job.deleted")
 	}
 	if err := c.create(p, js, rec, d); err != nil {
 		return err

@@ -316,20 +316,3 @@ func TestDeletion(t *testing.T) {
 		}
 	})
 }
-
-// Jobs of a JobSet grow linearly: a thousand of them, with ten thousand pods.
-func TestAThousandJobs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("ten thousand pods take a while")
-	}
-	synctest.Test(t, func(t *testing.T) {
-		w := controltest.New(t)
-		defer w.End()
-		w.CreateJobSet("s", `{replicatedJobs: [{name: a, replicas: 1000, template: {spec: {completions: 10, parallelism: 10, template: {metadata: {annotations: {`+
-			simulated.Duration+`: 1s}}, spec: {restartPolicy: Never}}}}}]}`)
-		time.Sleep(time.Hour)
-		if got := state(w.JobSet("s")); got != "a 0/1000/0 Completed" {
-			t.Error(got)
-		}
-	})
-}

@@ -119,6 +119,7 @@ func run(ctx context.Context, b *bench, place string) error {
 		{"controller", b.controller},
 		{"footprint", b.footprint},
 		{"api", b.api},
+		{"jobsets", b.jobSets},
 		{"curve", b.curve},
 		{"sizes", b.sizes},
 	} {
