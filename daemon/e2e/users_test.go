@@ -306,6 +306,19 @@ func TestUsersOfTheMachine(t *testing.T) {
 			"volumeMounts: [{name: h, mountPath: /h}]", "id"), "create", "-f", "-")
 	})
 
+	t.Run("nobody passes the queue", func(t *testing.T) {
+		node := strings.TrimSpace(x.jobctl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
+		manifest := userPod("x", "nodeName: "+node+",", "", "id")
+		alice.refused("spec.nodeName: Forbidden: must be empty", manifest, "create", "-f", "-")
+		alice.refused("spec.template.spec.nodeName: Forbidden: must be empty", templateOf(manifest, false), "create", "-f", "-")
+		if out, err := alice.try(userPod("large", "", "resources: {requests: {cpu: 1k}}", "id"), filepath.Join(bin, "jobctl"), "create", "-f", "-"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		binding := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "large"}, "target": {"kind": "Node", "name": %q}}`, node)
+		alice.refused("wait in the queue", binding, "create", "--raw", "/api/v1/namespaces/"+alice.name+"/pods/large/binding", "-f", "-")
+		alice.jobctl("delete", "pod", "large", "--now")
+	})
+
 	t.Run("paths lead nowhere else", func(t *testing.T) {
 		mount := "volumeMounts: [{name: h, mountPath: /h}]"
 		volume := func(path string) string { return fmt.Sprintf("volumes: [{name: h, hostPath: {path: %q}}],", path) }
