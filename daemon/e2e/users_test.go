@@ -311,7 +311,8 @@ func TestUsersOfTheMachine(t *testing.T) {
 		manifest := userPod("x", "nodeName: "+node+",", "", "id")
 		alice.refused("spec.nodeName: Forbidden: must be empty", manifest, "create", "-f", "-")
 		alice.refused("spec.template.spec.nodeName: Forbidden: must be empty", templateOf(manifest, false), "create", "-f", "-")
-		if out, err := alice.try(userPod("large", "", "resources: {requests: {cpu: 1k}}", "id"), filepath.Join(bin, "jobctl"), "create", "-f", "-"); err != nil {
+		large := userPod("large", "", "resources: {requests: {cpu: 1k}}", "id")
+		if out, err := alice.try(large, filepath.Join(bin, "jobctl"), "create", "-f", "-"); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		binding := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "large"}, "target": {"kind": "Node", "name": %q}}`, node)
