@@ -225,7 +225,11 @@ type podFiles struct {
 
 func openFiles(c *config.Config, from sources, r *containerd.Runtime, images *image.Images) (f podFiles, err error) {
 	m := from.machine
-	f.objects = sandbox.Objects{Store: from.store, Security: from.security}
+	users := nss.NewCache(nss.Lookup) // apart from that of the API: a pod asks several times
+	f.objects = sandbox.Objects{Store: from.store, Security: from.security, Lookup: func(ctx context.Context, uid uint32) (nss.User, error) {
+		u, _, err := users.Of(ctx, uid)
+		return u, err
+	}}
 	kept, err := persistent.New(c.Root, c.State)
 	if err != nil {
 		return f, err

@@ -60,6 +60,7 @@ func Rules(policy *podsecurity.Policy, hostRoot bool) []Rule {
 	return []Rule{
 		{Fill: fillHostImage, Check: func(_ context.Context, r *Request) (refusal, err error) { return CheckHostImage(r, hostRoot) }},
 		{Fill: fillRunAs, Check: checkRunAs},
+		{Check: checkQueue},
 		{Fill: fillFromLimitRanges, Check: CheckLimitRanges},
 		{Fill: resolveReferences},
 		{Check: func(ctx context.Context, r *Request) (refusal, err error) { return CheckPodSecurity(ctx, r, policy) }},

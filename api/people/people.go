@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -39,63 +38,62 @@ const Prefix = "unix:"
 // QuotaName is the name of the ResourceQuota in the namespace of a person.
 const QuotaName = "jobd-user"
 
-// fresh is for how long what the machine has said of a user is believed.
-const fresh = 10 * time.Second
-
-// maxKnown bounds how many users are remembered.
-const maxKnown = 10_000
+// homePatience is how long a home may take to be found: it may be on a server that does not answer, or on a file system that a process
+// of its user is to answer for.
+const homePatience = 5 * time.Second
 
 // People finds out who somebody is. It is made by New.
 type People struct {
 	settings Settings
 	lookup   func(context.Context, uint32) (nss.User, error)
-	now      func() time.Time
-
-	asking singleflight.Group
-	mu     sync.Mutex
-	known  map[uint32]known
-}
-
-type known struct {
-	person Person
-	until  time.Time
+	known    *nss.Cache[Person]
+	homes    singleflight.Group
 }
 
 // New makes one. The settings have been checked.
 func New(s Settings) *People {
-	return &People{settings: s, lookup: nss.Lookup, now: time.Now, known: map[uint32]known{}}
+	p := &People{settings: s, lookup: nss.Lookup}
+	p.known = nss.NewCache(p.ask)
+	return p
 }
 
 // Person is a user of this machine.
 type Person struct {
 	nss.User
 	setting *Setting // nil: none is meant for this user
+	// home is the path of the home without symlinks; empty if it is none that pods may mount. It is not known if it did not answer.
+	home      string
+	homeKnown bool
 }
 
 // Of returns who a user is, and whether that was found out just now.
 func (p *People) Of(ctx context.Context, uid uint32) (found Person, now bool, err error) {
-	p.mu.Lock()
-	k, ok := p.known[uid]
-	p.mu.Unlock()
-	if ok && p.now().Before(k.until) {
-		return k.person, false, nil
+	return p.known.Of(ctx, uid)
+}
+
+func (p *People) ask(ctx context.Context, uid uint32) (Person, error) {
+	u, err := p.lookup(ctx, uid)
+	if err != nil {
+		return Person{}, err
 	}
-	got, err, _ := p.asking.Do(strconv.FormatUint(uint64(uid), 10), func() (any, error) {
-		// Others wait for the same answer.
-		u, err := p.lookup(context.WithoutCancel(ctx), uid)
-		if err != nil {
-			return Person{}, err
-		}
-		person := Person{u, p.settings.of(&u)}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if len(p.known) >= maxKnown {
-			clear(p.known)
-		}
-		p.known[uid] = known{person, p.now().Add(fresh)}
-		return person, nil
-	})
-	return got.(Person), true, err
+	person := Person{User: u, setting: p.settings.of(&u)}
+	if person.setting != nil {
+		person.home, person.homeKnown = p.homeOf(&u, homeOf)
+	}
+	return person, nil
+}
+
+// homeOf finds the home of a user, if that does not take too long. What hangs is waited for by one thread, however often it is asked for.
+func (p *People) homeOf(u *nss.User, find func(*nss.User) string) (home string, known bool) {
+	looking := p.homes.DoChan(strconv.FormatUint(uint64(u.UID), 10)+":"+u.Home, func() (any, error) { return find(u), nil })
+	timeout := time.NewTimer(homePatience)
+	defer timeout.Stop()
+	select {
+	case r := <-looking:
+		return r.Val.(string), true
+	case <-timeout.C:
+		return "", false
+	}
 }
 
 // of returns the setting that is meant for a user; nil for none. Root has a socket of its own, and its pods could not be kept from
@@ -166,11 +164,15 @@ func (p *Person) Owns(ns *corev1.Namespace) bool {
 	return ns.Annotations[runas.UserAnnotation] == p.Name && number == strconv.FormatUint(uint64(p.UID), 10)
 }
 
-// Furnish makes a namespace that of a person, and reports whether it was not as it is to be.
+// Furnish makes a namespace that of a person, and reports whether it was not as it is to be. It looks at nothing but the two: it is
+// called in transactions, and a home may hang. Where that was not found, the paths stay as they are.
 func (p *Person) Furnish(ns *corev1.Namespace) (changed bool, err error) {
-	paths, err := p.setting.hostPaths(p.home())
+	paths, err := p.setting.hostPaths(p.home)
 	if err != nil {
 		return false, err
+	}
+	if before, ok := ns.Annotations[hostpath.Annotation]; ok && !p.homeKnown {
+		paths = before
 	}
 	changed = set(&ns.Labels, map[string]string{api.EnforceLevelLabel: string(api.LevelBaseline)})
 	return set(&ns.Annotations, map[string]string{
@@ -191,9 +193,9 @@ func set(m *map[string]string, wanted map[string]string) (changed bool) {
 	return changed
 }
 
-// home returns the home of a person as a path without symlinks; empty if it is none that the person owns: users of services share /.
-func (p *Person) home() string {
-	real, err := filepath.EvalSymlinks(p.Home)
+// homeOf returns the home of a user as a path without symlinks; empty if it is none that the user owns: users of services share /.
+func homeOf(u *nss.User) string {
+	real, err := filepath.EvalSymlinks(u.Home)
 	if err != nil || !filepath.IsAbs(real) || strings.ContainsAny(real, ",\n") || strings.HasSuffix(real, ":ro") || real == "/" {
 		return ""
 	}
@@ -201,7 +203,7 @@ func (p *Person) home() string {
 	if err != nil || !info.IsDir() {
 		return ""
 	}
-	if is, ok := info.Sys().(*syscall.Stat_t); !ok || is.Uid != p.UID {
+	if is, ok := info.Sys().(*syscall.Stat_t); !ok || is.Uid != u.UID {
 		return ""
 	}
 	return real

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,7 @@ func TestOf(t *testing.T) {
 		1001: {Name: "bob", UID: 1001, Groups: []nss.Group{{GID: 50, Name: "lab"}}},
 		1002: {Name: "carol", UID: 1002, Groups: []nss.Group{{GID: 1002, Name: "carol"}}},
 	}
-	p.now = func() time.Time { return now }
+	p.known.Now = func() time.Time { return now }
 	p.lookup = func(_ context.Context, uid uint32) (nss.User, error) {
 		asked++
 		if u, ok := users[uid]; ok {
@@ -91,7 +92,7 @@ func TestOf(t *testing.T) {
 	}
 	// Who has left the group has no namespace any more.
 	users[1001] = nss.User{Name: "bob", UID: 1001, Groups: []nss.Group{{GID: 1001, Name: "bob"}}}
-	now = now.Add(fresh)
+	now = now.Add(nss.Fresh)
 	if bob, _, err := p.Of(t.Context(), 1001); err != nil || bob.HasNamespace() {
 		t.Errorf("bob has left: %+v, %v", bob, err)
 	}
@@ -130,6 +131,7 @@ func TestFurnish(t *testing.T) {
 		User:    nss.User{Name: "alice", UID: me, Home: link, Groups: []nss.Group{{GID: 5, Name: "alice"}, {GID: 6, Name: "lab"}}},
 		setting: &Setting{User: "alice", HostPaths: []string{"/data:ro"}},
 	}
+	p.home, p.homeKnown = homeOf(&p.User), true
 	ns := &corev1.Namespace{}
 	if changed, err := p.Furnish(ns); err != nil || !changed {
 		t.Fatalf("%t, %v", changed, err)
@@ -153,14 +155,49 @@ func TestFurnish(t *testing.T) {
 		}
 	}
 	for what, dir := range map[string]string{"root": "/", "of nobody": "/nonexistent", "of another": "/proc/1", "none": "", "relative": "."} {
-		p := *p
-		if p.Home = dir; what == "of another" {
-			p.UID++
+		u := p.User
+		if u.Home = dir; what == "of another" {
+			u.UID++
 		}
-		if got := p.home(); got != "" {
+		if got := homeOf(&u); got != "" {
 			t.Errorf("the home %s is %q", what, got)
 		}
 	}
+}
+
+// A home that does not answer, as one on a server that is gone or on a file system that its user pretends to serve, holds up nothing but
+// one thread, and takes no paths away.
+func TestHomeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, hang, looked := New(nil), make(chan struct{}), 0
+		u := &nss.User{Name: "alice", UID: 1000, Home: "/home/alice"}
+		for range 3 {
+			home, known := p.homeOf(u, func(*nss.User) string {
+				looked++
+				<-hang
+				return "/home/alice"
+			})
+			if home != "" || known {
+				t.Errorf("it is %q, %t", home, known)
+			}
+		}
+		if looked != 1 {
+			t.Errorf("%d threads wait for it", looked)
+		}
+		person := &Person{User: *u, setting: &Setting{User: "alice"}}
+		person.Groups = []nss.Group{{GID: 1000}}
+		ns := annotated("alice", "1000:1000,27")
+		ns.Annotations[hostpath.Annotation] = "/home/alice"
+		if changed, err := person.Furnish(ns); err != nil || !changed || ns.Annotations[hostpath.Annotation] != "/home/alice" ||
+			ns.Annotations[runas.Annotation] != "1000:1000" {
+			t.Errorf("%t, %v: %+v", changed, err, ns.Annotations)
+		}
+		close(hang)
+		synctest.Wait()
+		if home, known := p.homeOf(u, func(*nss.User) string { return "/srv" }); home != "/srv" || !known {
+			t.Errorf("once it answers it is %q, %t", home, known)
+		}
+	})
 }
 
 func annotated(name, id string) *corev1.Namespace {

@@ -109,8 +109,8 @@ func number(text string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// has reports whether a group is among those of the identity.
-func (id *Identity) has(gid int64) bool {
+// Has reports whether a group is among those of the identity.
+func (id *Identity) Has(gid int64) bool {
 	return gid >= 0 && gid <= maxIDs && slices.Contains(id.Groups, uint32(gid))
 }
 
@@ -263,7 +263,7 @@ func (id *Identity) user(uid *int64, at *field.Path, needed bool) field.ErrorLis
 }
 
 func (id *Identity) group(gid *int64, at *field.Path, needed bool) field.ErrorList {
-	if gid == nil && !needed || gid != nil && id.has(*gid) {
+	if gid == nil && !needed || gid != nil && id.Has(*gid) {
 		return nil
 	}
 	groups := strings.ReplaceAll(strings.TrimPrefix(id.String(), strconv.Itoa(int(id.UID))+":"), ",", ", ")

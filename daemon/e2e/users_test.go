@@ -306,6 +306,20 @@ func TestUsersOfTheMachine(t *testing.T) {
 			"volumeMounts: [{name: h, mountPath: /h}]", "id"), "create", "-f", "-")
 	})
 
+	t.Run("nobody passes the queue", func(t *testing.T) {
+		node := strings.TrimSpace(x.jobctl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
+		manifest := userPod("x", "nodeName: "+node+",", "", "id")
+		alice.refused("spec.nodeName: Forbidden: must be empty", manifest, "create", "-f", "-")
+		alice.refused("spec.template.spec.nodeName: Forbidden: must be empty", templateOf(manifest, false), "create", "-f", "-")
+		large := userPod("large", "", "resources: {requests: {cpu: 1k}}", "id")
+		if out, err := alice.try(large, filepath.Join(bin, "jobctl"), "create", "-f", "-"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		binding := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "large"}, "target": {"kind": "Node", "name": %q}}`, node)
+		alice.refused("wait in the queue", binding, "create", "--raw", "/api/v1/namespaces/"+alice.name+"/pods/large/binding", "-f", "-")
+		alice.jobctl("delete", "pod", "large", "--now")
+	})
+
 	t.Run("paths lead nowhere else", func(t *testing.T) {
 		mount := "volumeMounts: [{name: h, mountPath: /h}]"
 		volume := func(path string) string { return fmt.Sprintf("volumes: [{name: h, hostPath: {path: %q}}],", path) }
@@ -418,5 +432,58 @@ func TestUsersOfTheMachine(t *testing.T) {
 	}
 	if bytes.Contains(x.output.Bytes(), []byte("panic")) {
 		t.Error("something has panicked")
+	}
+}
+
+// TestUserLeavesAGroup is somebody who has planted work that goes on, and is then let in no more.
+func TestUserLeavesAGroup(t *testing.T) {
+	t.Parallel()
+	x := newTeam(t)
+	alice := x.alice
+	left := alice.supplementary[1]
+	secret := filepath.Join(x.shared, "others")
+	if err := errors.Join(os.Mkdir(secret, 0o770), os.WriteFile(secret+"/s", []byte("of the group\n"), 0o660),
+		os.Chown(secret, 0, int(left)), os.Chown(secret+"/s", 0, int(left)), os.Chmod(secret, 0o770)); err != nil {
+		t.Fatal(err)
+	}
+	volume := fmt.Sprintf("volumes: [{name: h, hostPath: {path: %q}}],", x.shared)
+	const mount = "volumeMounts: [{name: h, mountPath: /h}]"
+	if out := x.runs("before", volume, mount, "id -G; cat /h/others/s"); !strings.Contains(out, "of the group") {
+		t.Fatalf("alice does not see what is the group's: %s", out)
+	}
+	plant := func(name, spec, mount string) {
+		job := strings.Replace(templateOf(userPod(name, spec, mount, "id -G; cat /h/others/s; true"), false), "name: x", "name: "+name, 1)
+		job = strings.Replace(job, "spec: {template", "spec: {suspend: true, template", 1)
+		if out, err := alice.try(job, filepath.Join(bin, "jobctl"), "create", "-f", "-"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	plant("planted", volume, mount)
+	plant("below", fmt.Sprintf("volumes: [{name: h, hostPath: {path: %q}}],", secret), mount)
+	plant("as", fmt.Sprintf("securityContext: {runAsGroup: %d}, %s", left, volume), mount)
+	for _, group := range []string{"lab", "other"} {
+		if out, err := exec.Command("gpasswd", "-d", alice.name, group+strings.TrimPrefix(alice.name, "alice")).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	x.eventually("what was known of her is asked for again", func() error {
+		if out := x.jobctl("submit", "-n", alice.name, "--image", "busybox:1.36", "--", "id", "-G"); strings.Contains(out, strconv.Itoa(int(left))) {
+			return errors.New(out)
+		}
+		return nil
+	})
+	x.jobctl("resume", "-n", alice.name, "jobs/planted", "jobs/below", "jobs/as")
+	x.jobctl("wait", "-n", alice.name, "--for=condition=Complete", "job/planted", patiently)
+	if out := x.jobctl("logs", "-n", alice.name, "job/planted"); !strings.Contains(out, "ermission denied") ||
+		strings.Contains(out, strconv.Itoa(int(left))) {
+		t.Errorf("a new pod is in a group that its user has left: %s", out)
+	}
+	for name, words := range map[string]string{"below": "permission denied", "as": fmt.Sprintf("is not in group %d any more", left)} {
+		x.eventually(name+" is told why", func() error {
+			if out := x.jobctl("get", "events", "-n", alice.name); !strings.Contains(out, words) {
+				return fmt.Errorf("no %q in %s", words, out)
+			}
+			return nil
+		})
 	}
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -49,15 +48,18 @@ type HostCommands struct {
 	Lookup func(ctx context.Context, uid uint32) (nss.User, error)
 }
 
-// HostUser rejects pods of the reserved image whose user this machine does not have any more. It sets nothing up.
+// HostUser rejects pods whose user this machine does not have any more, or that need a group which that user has left: those of the
+// reserved image, and all others in namespaces of users of the machine. It sets nothing up.
 func HostUser(h HostCommands) worker.Step {
 	return worker.Step{
 		Name: "host-user", Reason: "HostUserGone",
 		SetUp: func(ctx context.Context, p *corev1.Pod, _ *worker.Sandbox) error {
-			if !hostimage.Uses(&p.Spec) {
-				return nil
+			var err error
+			if hostimage.Uses(&p.Spec) {
+				_, err = h.user(ctx, p, nil)
+			} else {
+				_, err = h.Objects.inGroups(p)
 			}
-			_, err := h.user(ctx, p, nil)
 			if errdefs.IsNotFound(err) || errdefs.IsPermissionDenied(err) {
 				return &worker.Rejection{Err: err}
 			}
@@ -97,17 +99,9 @@ func (h HostCommands) user(ctx context.Context, p *corev1.Pod, c *corev1.Contain
 	if id != nil {
 		number = id.UID
 	}
-	found, err := h.Lookup(ctx, number)
-	var unknown nss.UnknownError
-	switch {
-	case errors.As(err, &unknown):
-		return hostUser{}, fmt.Errorf("%w: %w", err, errdefs.ErrNotFound)
-	case err != nil:
-		return hostUser{}, fmt.Errorf("find user %d: %w: %w", number, err, errdefs.ErrUnavailable)
-	case id != nil && found.Name != name:
-		return hostUser{}, fmt.Errorf("user %d of this machine is %s now, and not %s any more: %w", number, found.Name, name, errdefs.ErrPermissionDenied)
-	case len(found.Groups) == 0:
-		return hostUser{}, fmt.Errorf("user %s of this machine has no group: %w", found.Name, errdefs.ErrNotFound)
+	found, err := userNow(ctx, h.Lookup, number, name)
+	if err != nil {
+		return hostUser{}, err
 	}
 	u := hostUser{User: found, gid: found.Groups[0].GID, root: id == nil}
 	if gid == nil || uint32(*gid) == u.gid {

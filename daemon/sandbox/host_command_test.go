@@ -10,11 +10,13 @@ import (
 
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/jobd/jobd/api/hostimage"
 	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/internal/nss"
 	"github.com/jobd/jobd/store"
 )
@@ -124,5 +126,77 @@ func TestUserOfAHostCommand(t *testing.T) {
 func TestBindOptions(t *testing.T) {
 	if got := bindOptions("ro,nosuid,relatime,errors=continue"); !slices.Equal(got, []string{"ro", "nosuid", "relatime"}) {
 		t.Errorf("they are %q", got)
+	}
+}
+
+// A group that the user of a namespace has left is not given to pods with images either, though the namespace and the pod say so: who has
+// left comes with no request that would change that.
+func TestGroupsThatWereLeft(t *testing.T) {
+	s, err := store.Open(filepath.Join(t.TempDir(), "db"), store.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for name, annotations := range map[string]map[string]string{
+		"alice": {runas.UserAnnotation: "alice", runas.Annotation: "1000:1000,27,50"}, "nobodys": nil,
+		"robots": {runas.Annotation: "1000:1000,27,50"}, "gone": {runas.UserAnnotation: "gone", runas.Annotation: "1001:1001"},
+		"renamed": {runas.UserAnnotation: "bob", runas.Annotation: "1000:1000"},
+	} {
+		ns := &corev1.Namespace{}
+		ns.Name, ns.Annotations = name, annotations
+		value, err := scheme.Encode(ns)
+		if err == nil {
+			err = s.Update(t.Context(), func(tx *store.Tx) error {
+				tx.Put(store.Object{Key: store.Key(objects.Namespaces, "", name), Value: value})
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := Objects{Store: s, Lookup: func(_ context.Context, uid uint32) (nss.User, error) {
+		if uid == 1000 { // who is in 50 no more
+			return nss.User{Name: "alice", UID: 1000, Groups: []nss.Group{{GID: 1000}, {GID: 27}}}, nil
+		}
+		return nss.User{}, nss.UnknownError{UID: uid}
+	}}
+	if id, err := o.RunAs("alice"); err != nil || id.String() != "1000:1000,27" {
+		t.Errorf("paths of the host are opened as %v, %v", id, err)
+	}
+	for _, c := range []struct {
+		namespace, wrong string
+		group, fs, own   int64
+		groups           []int64
+	}{
+		{namespace: "alice", group: 1000, fs: 27, own: 27, groups: []int64{27}},
+		{namespace: "alice", group: 50, fs: 27, own: 27, wrong: "group 50 any more"},
+		{namespace: "alice", group: 27, fs: 50, own: 27, wrong: "group 50 any more"},
+		{namespace: "alice", group: 27, fs: 27, own: 50, wrong: "group 50 any more"},
+		{namespace: "nobodys", group: 50, fs: 50, own: 50, groups: []int64{27, 50}},
+		{namespace: "robots", group: 50, fs: 50, own: 50, groups: []int64{27, 50}},
+		{namespace: "gone", wrong: "knows no user 1001"},
+		{namespace: "renamed", wrong: "is alice now, and not bob any more"},
+	} {
+		pod := &corev1.Pod{}
+		pod.Namespace = c.namespace
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsGroup: &c.group, FSGroup: &c.fs, SupplementalGroups: []int64{27, 50}}
+		pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox", SecurityContext: &corev1.SecurityContext{RunAsGroup: &c.own}}}
+		before := pod.DeepCopy()
+		got, err := o.inGroups(pod)
+		if c.wrong != "" {
+			refused := HostUser(HostCommands{Objects: o}).SetUp(t.Context(), pod, nil)
+			var rejection *worker.Rejection
+			if err == nil || !strings.Contains(err.Error(), c.wrong) || !errors.As(refused, &rejection) {
+				t.Errorf("%+v: %v, %v", c, err, refused)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(got.Spec.SecurityContext.SupplementalGroups, c.groups) {
+			t.Errorf("%+v: %v, %v", c, got, err)
+		}
+		if !equality.Semantic.DeepEqual(pod, before) {
+			t.Errorf("%+v: the pod itself was changed", c)
+		}
 	}
 }

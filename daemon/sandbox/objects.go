@@ -1,7 +1,11 @@
 package sandbox
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
@@ -11,9 +15,11 @@ import (
 
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/internal/nss"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/store"
 )
@@ -24,6 +30,8 @@ type Objects struct {
 	Store *store.Store
 	// Security says which pods namespaces take. Nil: any.
 	Security *podsecurity.Policy
+	// Lookup finds a user of the host, as the host has it now. Nil: the annotations of namespaces are believed.
+	Lookup func(ctx context.Context, uid uint32) (nss.User, error)
 }
 
 // ConfigMap returns a ConfigMap, or an error if there is none.
@@ -77,13 +85,78 @@ func (o Objects) Limited(namespace string) (bool, error) {
 
 func (o Objects) limits(ns *corev1.Namespace) bool { return o.Security != nil && o.Security.Limits(ns) }
 
-// RunAs implements volume.HostPaths.
+// RunAs implements volume.HostPaths. Where the namespace belongs to a user of the host, the host says which groups that user is in: the
+// annotation is only as new as the user's last request, and who has left comes with none.
 func (o Objects) RunAs(namespace string) (*runas.Identity, error) {
 	ns, err := o.namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
-	return runas.Of(ns)
+	name, user, err := runas.UserOf(ns)
+	if err != nil || user == nil || o.Lookup == nil {
+		id, unreadable := runas.Of(ns)
+		return id, cmp.Or(err, unreadable)
+	}
+	u, err := userNow(context.Background(), o.Lookup, user.UID, name)
+	if err != nil {
+		return nil, err
+	}
+	id := &runas.Identity{UID: u.UID}
+	for _, g := range u.Groups {
+		id.Groups = append(id.Groups, g.GID)
+	}
+	return id, nil
+}
+
+// userNow finds a user of the host who is still called as before, if the name is not empty: another one may have the number by now.
+func userNow(ctx context.Context, lookup func(context.Context, uint32) (nss.User, error), uid uint32, name string) (nss.User, error) {
+	u, err := lookup(ctx, uid)
+	var unknown nss.UnknownError
+	switch {
+	case errors.As(err, &unknown):
+		return u, fmt.Errorf("%w: %w", err, errdefs.ErrNotFound)
+	case err != nil:
+		return u, fmt.Errorf("find user %d: %w: %w", uid, err, errdefs.ErrUnavailable)
+	case name != "" && u.Name != name:
+		return u, fmt.Errorf("user %d of this machine is %s now, and not %s any more: %w", uid, u.Name, name, errdefs.ErrPermissionDenied)
+	case len(u.Groups) == 0:
+		return u, fmt.Errorf("user %s of this machine has no group: %w", u.Name, errdefs.ErrNotFound)
+	}
+	return u, nil
+}
+
+// inGroups returns a pod without those of its groups that the user of its namespace has left, the same one if there is none. What it
+// cannot do without, the group of its processes and that of its volumes, it must still be in.
+func (o Objects) inGroups(p *corev1.Pod) (*corev1.Pod, error) {
+	id, err := o.RunAs(p.Namespace)
+	if err != nil || id == nil || o.Lookup == nil {
+		return p, err
+	}
+	left := func(gid *int64) bool { return gid != nil && !id.Has(*gid) }
+	gone := func(gid *int64) error {
+		return fmt.Errorf("user %d of this machine is not in group %d any more: %w", id.UID, *gid, errdefs.ErrPermissionDenied)
+	}
+	for c := range podspec.Containers(&p.Spec) {
+		if c.SecurityContext != nil && left(c.SecurityContext.RunAsGroup) {
+			return nil, gone(c.SecurityContext.RunAsGroup)
+		}
+	}
+	of := p.Spec.SecurityContext
+	switch {
+	case of == nil:
+		return p, nil
+	case left(of.RunAsGroup):
+		return nil, gone(of.RunAsGroup)
+	case left(of.FSGroup):
+		return nil, gone(of.FSGroup)
+	}
+	isLeft := func(gid int64) bool { return left(&gid) }
+	if slices.ContainsFunc(of.SupplementalGroups, isLeft) {
+		p = p.DeepCopy()
+		of = p.Spec.SecurityContext
+		of.SupplementalGroups = slices.DeleteFunc(of.SupplementalGroups, isLeft)
+	}
+	return p, nil
 }
 
 func (o Objects) namespace(name string) (*corev1.Namespace, error) {

@@ -60,6 +60,10 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 			return nil, err
 		}
 	}
+	var err error
+	if in.Pod, err = b.Commands.Objects.inGroups(in.Pod); err != nil {
+		return nil, err
+	}
 	if err := b.join(ctx, &in); err != nil {
 		return nil, err
 	}
