@@ -219,6 +219,7 @@ type Images interface {
 type Server struct {
 	config    Config
 	addresses *serviceAddresses
+	rights    *namespaceRoom // for Roles and RoleBindings
 	groups    *groups
 	paths     *mux.PathRecorderMux      // what is not below a group
 	access    *authorization.Authorizer // who may do what
@@ -266,6 +267,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		config: c, access: authorization.New(c.Store, c.Authorizer), panics: newPanics(c.Logger), patches: fairshare.New(costlyPatches),
 	}
+	s.rights = s.newRightsRoom()
 	var err error
 	if s.addresses, err = newServiceAddresses(&c); err != nil {
 		return nil, fmt.Errorf("addresses of Services: %w", err)
