@@ -110,6 +110,9 @@ type Config struct {
 	// PodFiles finds the files that pods have left; nil: there are none.
 	PodFiles transfer.PodFiles
 
+	// DiskSpace returns how much the disk has left beyond what pods would be evicted for, and how large the database is; nil: nobody knows.
+	DiskSpace func() (left, database int64, err error)
+
 	// Authority authenticates clients of listeners made by listen.TLS; nil if there are none.
 	Authority *listen.Authority
 	// Tokens issues and verifies the tokens of ServiceAccounts; nil if there are none.
@@ -326,6 +329,7 @@ func (s *Server) admission() admission.Interface {
 	all := []admission.Interface{
 		admit.Creation{Store: c.Store, Rules: creation.First()},
 		admit.NamespaceLifecycle{},
+		&admit.DiskRoom{Store: c.Store, Space: c.DiskSpace},
 		admit.LimitRanges{Store: c.Store},
 		admit.PriorityClasses{Store: c.Store},
 		resizeAdmission{c.Store},
