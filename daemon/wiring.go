@@ -391,6 +391,11 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}
 	options.Inspect = (&inspector{from.store, d.control, d.workers, d.watchdog, d.manifests}).Inspect
+	thresholds, err := c.Eviction()
+	if err != nil {
+		return err
+	}
+	options.DiskSpace = disk.DatabaseSpace(c.Root, from.store.Path(), thresholds)
 	options.DiskUse = newDiskMeter(c, from.store, k).Measure
 	if from.machine.gpus != nil {
 		options.GPUs = d.gpus(from.machine)

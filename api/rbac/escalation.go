@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
@@ -35,12 +36,12 @@ func Escalation(who user.Info, holds, grants []rbacv1.PolicyRule, unknown error)
 			"which are too many to compare with those of user %q: grant them in several roles, or use *", mostGrants,
 			who.GetName())
 	}
-	if n := permissions(grants) * len(holds); n > mostComparisons {
+	if n := permissions(grants) * comparisons(holds); n > mostComparisons {
 		return fmt.Errorf("user %q holds %d rules, which are too many to compare with the permissions that the rules stand "+
 			"for: grant them in several roles", who.GetName(), len(holds))
 	}
-	ok, missing := validation.Covers(holds, grants)
-	if ok {
+	missing := uncovered(holds, grants)
+	if len(missing) == 0 {
 		return nil
 	}
 	lines := describe(missing)
@@ -53,6 +54,56 @@ func Escalation(who user.Info, holds, grants []rbacv1.PolicyRule, unknown error)
 		text += fmt.Sprintf("; resolution errors: [%v]", unknown)
 	}
 	return fmt.Errorf("%s", text)
+}
+
+// comparisons returns how much a single permission is compared with: each rule and, since they may end in a star, each path.
+func comparisons(rules []rbacv1.PolicyRule) (n int) {
+	for _, r := range rules {
+		n += 1 + len(r.NonResourceURLs)
+	}
+	return n
+}
+
+// uncovered returns the single permissions of rules that others do not cover, as validation.Covers does, which makes a map of each list
+// of each rule for each permission.
+func uncovered(holds, grants []rbacv1.PolicyRule) (missing []rbacv1.PolicyRule) {
+	held := make([]holding, 0, len(holds))
+	for _, r := range holds {
+		held = append(held, holding{
+			verbs: setOf(r.Verbs), groups: setOf(r.APIGroups), resources: setOf(r.Resources), names: setOf(r.ResourceNames), urls: r.NonResourceURLs,
+		})
+	}
+	for _, rule := range grants {
+		for _, one := range validation.BreakdownRule(rule) {
+			if !slices.ContainsFunc(held, func(h holding) bool { return h.covers(&one) }) {
+				missing = append(missing, one)
+			}
+		}
+	}
+	return missing
+}
+
+// holding is a rule that somebody holds.
+type holding struct {
+	verbs, groups, resources, names sets.Set[string]
+	urls                            []string
+}
+
+func setOf(list []string) sets.Set[string] { return sets.New(list...) }
+
+// covers reports whether the rule has a single permission: one verb on one resource, of one name perhaps, or on one path.
+func (h *holding) covers(one *rbacv1.PolicyRule) bool {
+	if !h.verbs.Has(rbacv1.VerbAll) && !h.verbs.Has(one.Verbs[0]) {
+		return false
+	}
+	if len(one.NonResourceURLs) > 0 {
+		return h.names.Len() == 0 && slices.ContainsFunc(h.urls, func(url string) bool { return coversPath(url, one.NonResourceURLs[0]) })
+	}
+	resource := one.Resources[0]
+	_, part, isPart := strings.Cut(resource, "/")
+	return (h.groups.Has(rbacv1.APIGroupAll) || h.groups.Has(one.APIGroups[0])) &&
+		(h.resources.Has(rbacv1.ResourceAll) || h.resources.Has(resource) || isPart && h.resources.Has("*/"+part)) &&
+		(h.names.Len() == 0 || len(one.ResourceNames) > 0 && h.names.Has(one.ResourceNames[0]))
 }
 
 // permissions returns how many single permissions rules stand for. Beyond mostGrants it stops counting.

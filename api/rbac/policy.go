@@ -20,15 +20,17 @@ import (
 type Policy struct {
 	roles    map[object][]rbacv1.PolicyRule // of Roles and, without a namespace, of ClusterRoles
 	bindings map[object]*Binding            // RoleBindings and, without a namespace, ClusterRoleBindings
-	granted  map[subject][]*Binding         // in the order of their names
+	// granted has the bindings by whom they name and by their namespaces, in the order of their names.
+	granted map[subject]map[string][]*Binding
+	sizes   map[string]int // of the Roles and RoleBindings of each namespace
 }
 
 type object struct{ namespace, name string }
 
-// subject is a user or a group, in a namespace or in all of them (""). A ServiceAccount is the user of its name.
+// subject is a user or a group. A ServiceAccount is the user of its name.
 type subject struct {
-	namespace, name string
-	group           bool
+	name  string
+	group bool
 }
 
 // Binding is a RoleBinding or, without a namespace, a ClusterRoleBinding.
@@ -41,7 +43,8 @@ type Binding struct {
 // NewPolicy returns a policy without roles and bindings, which allows nothing.
 func NewPolicy() *Policy {
 	return &Policy{
-		roles: map[object][]rbacv1.PolicyRule{}, bindings: map[object]*Binding{}, granted: map[subject][]*Binding{},
+		roles: map[object][]rbacv1.PolicyRule{}, bindings: map[object]*Binding{}, granted: map[subject]map[string][]*Binding{},
+		sizes: map[string]int{},
 	}
 }
 
@@ -50,9 +53,9 @@ func (p *Policy) Put(obj metav1.Object) {
 	key := object{obj.GetNamespace(), obj.GetName()}
 	switch o := obj.(type) {
 	case *rbacv1.Role:
-		p.roles[key] = o.Rules
+		p.define(key, o.Rules)
 	case *rbacv1.ClusterRole:
-		p.roles[key] = o.Rules
+		p.define(key, o.Rules)
 	case *rbacv1.RoleBinding:
 		p.bind(key, &Binding{key.namespace, key.name, o.RoleRef, o.Subjects})
 	case *rbacv1.ClusterRoleBinding:
@@ -65,19 +68,39 @@ func (p *Policy) Delete(obj metav1.Object) {
 	key := object{obj.GetNamespace(), obj.GetName()}
 	switch obj.(type) {
 	case *rbacv1.Role, *rbacv1.ClusterRole:
+		p.define(key, nil)
 		delete(p.roles, key)
 	case *rbacv1.RoleBinding, *rbacv1.ClusterRoleBinding:
 		p.unbind(key)
 	}
 }
 
+func (p *Policy) define(key object, rules []rbacv1.PolicyRule) {
+	p.grow(key.namespace, sizeOfRules(rules)-sizeOfRules(p.roles[key]))
+	p.roles[key] = rules
+}
+
+func (p *Policy) grow(namespace string, by int) {
+	if p.sizes[namespace] += by; p.sizes[namespace] == 0 {
+		delete(p.sizes, namespace)
+	}
+}
+
+// Size returns what the Roles and RoleBindings of a namespace come to together.
+func (p *Policy) Size(namespace string) int { return p.sizes[namespace] }
+
 func (p *Policy) bind(key object, b *Binding) {
 	p.unbind(key)
 	p.bindings[key] = b
+	p.grow(key.namespace, sizeOfSubjects(b.Subjects))
 	for _, s := range b.indexed() {
-		list := p.granted[s]
-		i, _ := slices.BinarySearchFunc(list, b.Name, byName)
-		p.granted[s] = slices.Insert(list, i, b)
+		of := p.granted[s]
+		if of == nil {
+			of = map[string][]*Binding{}
+			p.granted[s] = of
+		}
+		i, _ := slices.BinarySearchFunc(of[b.Namespace], b.Name, byName)
+		of[b.Namespace] = slices.Insert(of[b.Namespace], i, b)
 	}
 }
 
@@ -87,12 +110,17 @@ func (p *Policy) unbind(key object) {
 		return
 	}
 	delete(p.bindings, key)
+	p.grow(key.namespace, -sizeOfSubjects(b.Subjects))
 	for _, s := range b.indexed() {
-		list := p.granted[s]
+		of := p.granted[s]
+		list := of[b.Namespace]
 		if i, ok := slices.BinarySearchFunc(list, b.Name, byName); ok {
 			list = slices.Delete(list, i, i+1)
 		}
-		if p.granted[s] = list; len(list) == 0 {
+		if of[b.Namespace] = list; len(list) == 0 {
+			delete(of, b.Namespace)
+		}
+		if len(of) == 0 {
 			delete(p.granted, s)
 		}
 	}
@@ -115,7 +143,7 @@ func (b *Binding) indexed() (all []subject) {
 // subject returns whom a subject of a binding means. The namespace of a ServiceAccount in a RoleBinding is that of the
 // binding if it names none.
 func (b *Binding) subject(s rbacv1.Subject) (subject, bool) {
-	is := subject{namespace: b.Namespace, name: s.Name, group: s.Kind == rbacv1.GroupKind}
+	is := subject{name: s.Name, group: s.Kind == rbacv1.GroupKind}
 	if s.Kind == rbacv1.ServiceAccountKind {
 		namespace := cmp.Or(s.Namespace, b.Namespace)
 		if namespace == "" {
@@ -134,15 +162,15 @@ func (p *Policy) visit(who user.Info, namespace string, fn func(b *Binding, to s
 		namespaces = namespaces[:1]
 	}
 	for _, in := range namespaces {
-		one := subject{namespace: in, name: who.GetName()}
-		for _, b := range p.granted[one] {
+		one := subject{name: who.GetName()}
+		for _, b := range p.granted[one][in] {
 			if !fn(b, one) {
 				return
 			}
 		}
 		for _, group := range who.GetGroups() {
-			one = subject{namespace: in, name: group, group: true}
-			for _, b := range p.granted[one] {
+			one = subject{name: group, group: true}
+			for _, b := range p.granted[one][in] {
 				if !fn(b, one) {
 					return
 				}
@@ -157,10 +185,16 @@ func (p *Policy) Allowed(a authorizer.Attributes) (ok bool, reason string) {
 		return false, ""
 	}
 	var missing []error
+	var seen once
 	p.visit(a.GetUser(), a.GetNamespace(), func(b *Binding, to subject) bool {
+		if !seen.first(b) {
+			return true
+		}
 		rules, err := p.RulesOf(b.Role, b.Namespace)
 		if err != nil {
-			missing = append(missing, b.lacksRole())
+			if len(missing) < mostMissing {
+				missing = append(missing, b.lacksRole())
+			}
 			return true
 		}
 		for i := range rules {
@@ -218,12 +252,52 @@ func (p *Policy) Bindings(who user.Info, namespace string) (all []*Binding) {
 	return all
 }
 
-// Everywhere returns the bindings that grant somebody a role, in whichever namespace. It looks at all of them.
+// mostMissing is how many roles that do not exist are named.
+const mostMissing = 10
+
+// once tells the roles of bindings that have come up from those that have not: very many bindings can be to one role, which may have
+// very many rules.
+type once struct {
+	last object
+	seen map[object]bool // nil until the second role
+}
+
+// first reports whether a binding is the first to its role.
+func (o *once) first(b *Binding) bool {
+	key := b.role()
+	switch {
+	case key == o.last:
+		return false
+	case o.last == object{}:
+	case o.seen == nil:
+		o.seen = map[object]bool{o.last: true, key: true}
+	case o.seen[key]:
+		return false
+	default:
+		o.seen[key] = true
+	}
+	o.last = key
+	return true
+}
+
+// role returns where the role of a binding is, if it exists. A ClusterRoleBinding to a Role has none.
+func (b *Binding) role() object {
+	if b.Role.Kind == "ClusterRole" {
+		return object{"", b.Role.Name}
+	}
+	return object{cmp.Or(b.Namespace, "/"), b.Role.Name} // no namespace has that name
+}
+
+// Everywhere returns the bindings that grant somebody a role, in whichever namespace.
 func (p *Policy) Everywhere(who user.Info) (all []*Binding) {
-	for s, bindings := range p.granted {
-		if s.group && slices.Contains(who.GetGroups(), s.name) || !s.group && s.name == who.GetName() {
+	add := func(s subject) {
+		for _, bindings := range p.granted[s] {
 			all = append(all, bindings...)
 		}
+	}
+	add(subject{name: who.GetName()})
+	for _, group := range who.GetGroups() {
+		add(subject{name: group, group: true})
 	}
 	slices.SortFunc(all, func(a, b *Binding) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
@@ -231,14 +305,20 @@ func (p *Policy) Everywhere(who user.Info) (all []*Binding) {
 	return slices.Compact(all)
 }
 
-// Rules returns the rules of all roles that somebody has in a namespace ("" for what is in none). Bindings whose role
-// does not exist grant nothing; err names these roles.
+// Rules returns the rules of all roles that somebody has in a namespace ("" for what is in none), those of each role once. Bindings
+// whose role does not exist grant nothing; err names some of these roles.
 func (p *Policy) Rules(who user.Info, namespace string) (rules []rbacv1.PolicyRule, err error) {
 	var missing []error
+	var seen once
 	for _, b := range p.Bindings(who, namespace) {
+		if !seen.first(b) {
+			continue
+		}
 		of, err := p.RulesOf(b.Role, b.Namespace)
 		if err != nil {
-			missing = append(missing, b.lacksRole())
+			if len(missing) < mostMissing {
+				missing = append(missing, b.lacksRole())
+			}
 			continue
 		}
 		rules = append(rules, of...)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -350,12 +351,76 @@ func TestManySubjectsAndBindings(t *testing.T) {
 		)
 	}
 	p.Put(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}, Rules: []rbacv1.PolicyRule{ruleOf("get core pods")}})
-	if rules, err := p.Rules(&user.DefaultInfo{Name: "x", Groups: []string{"g"}}, "a"); len(rules) != many || err != nil {
+	if rules, err := p.Rules(&user.DefaultInfo{Name: "x", Groups: []string{"g"}}, "a"); len(rules) != 1 || err != nil { // those of the role, once
 		t.Errorf("%d rules, %v", len(rules), err)
 	}
 	groups := subjectNames(all, rbacv1.GroupKind)
 	if !strings.HasPrefix(groups, "group0, group1, ") || !strings.HasSuffix(groups, fmt.Sprint(", group", many-1)) {
 		t.Errorf("%.50s", groups)
+	}
+}
+
+// A role of very many rules, and very many bindings to it, do not multiply: neither when a request is decided about, nor in what somebody
+// is told of their rights. Roles that do not exist are named, but not all of them.
+func TestBindingsToOneRole(t *testing.T) {
+	const many = 20_000
+	p := NewPolicy()
+	rules := make([]rbacv1.PolicyRule, many)
+	for i := range rules {
+		rules[i] = ruleOf(fmt.Sprintf("get core pods n%06d", i))
+	}
+	p.Put(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "big"}, Rules: rules})
+	bind := func(name, role string) {
+		p.Put(&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name},
+			RoleRef:    rbacv1.RoleRef{Kind: "Role", Name: role}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "x"}},
+		})
+	}
+	for i := range many {
+		bind(fmt.Sprintf("b%06d", i), []string{"big", fmt.Sprint("gone", i)}[i%2])
+	}
+	who := &user.DefaultInfo{Name: "x"}
+	begin := time.Now()
+	a := requestOf("get core pods other")
+	a.User, a.Namespace = who, "a"
+	if ok, why := p.Allowed(a); ok || strings.Count(why, "not found") != mostMissing {
+		t.Errorf("allowed: %v, %.300s", ok, why)
+	}
+	all, err := p.Rules(who, "a")
+	if len(all) != many || err == nil || strings.Count(err.Error(), "not found") != mostMissing {
+		t.Errorf("%d rules, %.300s", len(all), err)
+	}
+	if took := time.Since(begin); took > 5*time.Second { // milliseconds; the rules times the bindings are minutes
+		t.Errorf("it took %v", took)
+	}
+}
+
+// The size of a namespace is that of all that is in it, through any changes.
+func TestSize(t *testing.T) {
+	p := NewPolicy()
+	meta := metav1.ObjectMeta{Namespace: "a", Name: "x"}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{ruleOf("get,list core pods"), ruleOf("get /" + strings.Repeat("x", 130))}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: []rbacv1.Subject{{Kind: "User", Name: "x"}}}
+	for _, step := range []struct {
+		do   func()
+		want int
+	}{
+		{func() { p.Put(role) }, 10}, // 5, and 3 with two more for the text
+		{func() { p.Put(binding) }, 12},
+		{func() { p.Put(role) }, 12},
+		{func() { p.Put(&rbacv1.Role{ObjectMeta: meta, Rules: role.Rules[:1]}) }, 7},
+		{func() { p.Put(&rbacv1.RoleBinding{ObjectMeta: meta}) }, 6},
+		{func() { p.Put(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: role.Rules}) }, 6},
+		{func() { p.Delete(role) }, 1},
+		{func() { p.Delete(binding) }, 0},
+		{func() { p.Delete(binding) }, 0},
+	} {
+		if step.do(); p.Size("a") != step.want {
+			t.Errorf("size %d, want %d", p.Size("a"), step.want)
+		}
+	}
+	if Size(role) != 10 || Size(binding) != 2 {
+		t.Errorf("sizes %d and %d", Size(role), Size(binding))
 	}
 }
 

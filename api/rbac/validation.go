@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -9,10 +10,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/internal/printable"
 )
 
-// validName checks the name of a role or binding, which may contain colons and upper case.
-func validName(name string, _ bool) []string { return content.IsPathSegmentName(name) }
+// maxName is how long the name of a role or binding may be, in bytes. In a cluster only its database says.
+const maxName = 512
+
+// validName checks the name of a role or binding, which may contain colons and upper case, and spaces. In a cluster it may contain
+// anything, also what acts on the terminal of whoever removes it.
+func validName(name string, _ bool) []string {
+	all := content.IsPathSegmentName(name)
+	if len(name) > maxName {
+		all = append(all, fmt.Sprintf("must be no more than %d bytes", maxName))
+	}
+	if printable.Line(name) != name {
+		all = append(all, "may not contain control characters, nor others that cannot be seen")
+	}
+	return all
+}
 
 func validateMeta(m *metav1.ObjectMeta, namespaced bool) field.ErrorList {
 	return validation.ValidateObjectMeta(m, namespaced, validName, field.NewPath("metadata"))

@@ -21,6 +21,27 @@ func TestValidation(t *testing.T) {
 	for _, tc := range []struct{ name, manifest, want string }{
 		{"a rule", role + `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`, ""},
 		{"no rules", role, ""},
+		{
+			"a name that acts on a terminal", `kind: Role, metadata: {name: "a\e[31mb", namespace: b}`,
+			`metadata.name: Invalid value: "a\x1b[31mb": may not contain control characters`,
+		},
+		{
+			"a name of several lines", `kind: Role, metadata: {name: "a\nb", namespace: b}`,
+			`metadata.name: Invalid value: "a\nb": may not contain control characters`,
+		},
+		{
+			"a name in another order", `kind: ClusterRole, metadata: {name: "a\u202eb"}`,
+			`metadata.name: Invalid value: "a\u202eb": may not contain control characters`,
+		},
+		{"a name of others", "kind: ClusterRole, metadata: {name: 'équipe à deux'}", ""},
+		{
+			"a long name", "kind: ClusterRole, metadata: {name: " + strings.Repeat("x", 513) + "}",
+			`metadata.name: Invalid value: "` + strings.Repeat("x", 513) + `": must be no more than 512 bytes`,
+		},
+		{
+			"a role whose name acts on a terminal", binding + `roleRef: {kind: ClusterRole, name: "a\u009bb"}`,
+			`roleRef.name: Invalid value: "a\u009bb": may not contain control characters`,
+		},
 		{"a name that cannot be in a path", "kind: Role, metadata: {name: a/b, namespace: b}", `metadata.name: Invalid value: "a/b": may not contain '/'`},
 		{"no verbs", role + `rules: [{apiGroups: [""], resources: [pods]}]`, "rules[0].verbs: Required value"},
 		{

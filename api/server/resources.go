@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -107,6 +108,8 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		}
 	case schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}:
 		s.boundPolicies(objects)
+	case rbacv1.Resource("roles"), rbacv1.Resource("rolebindings"):
+		s.boundRights(objects, k)
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = transfer.NewClaimFiles(objects, s.config.ClaimFiles, s.config.NodeName,
 			s.config.Logger)

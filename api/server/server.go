@@ -110,6 +110,9 @@ type Config struct {
 	// PodFiles finds the files that pods have left; nil: there are none.
 	PodFiles transfer.PodFiles
 
+	// DiskSpace returns how much the disk has left beyond what pods would be evicted for, and how large the database is; nil: nobody knows.
+	DiskSpace func() (left, database int64, err error)
+
 	// Authority authenticates clients of listeners made by listen.TLS; nil if there are none.
 	Authority *listen.Authority
 	// Tokens issues and verifies the tokens of ServiceAccounts; nil if there are none.
@@ -219,6 +222,7 @@ type Images interface {
 type Server struct {
 	config    Config
 	addresses *serviceAddresses
+	rights    *namespaceRoom // for Roles and RoleBindings
 	groups    *groups
 	paths     *mux.PathRecorderMux      // what is not below a group
 	access    *authorization.Authorizer // who may do what
@@ -266,6 +270,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		config: c, access: authorization.New(c.Store, c.Authorizer), panics: newPanics(c.Logger), patches: fairshare.New(costlyPatches),
 	}
+	s.rights = s.newRightsRoom()
 	var err error
 	if s.addresses, err = newServiceAddresses(&c); err != nil {
 		return nil, fmt.Errorf("addresses of Services: %w", err)
@@ -324,6 +329,7 @@ func (s *Server) admission() admission.Interface {
 	all := []admission.Interface{
 		admit.Creation{Store: c.Store, Rules: creation.First()},
 		admit.NamespaceLifecycle{},
+		&admit.DiskRoom{Store: c.Store, Space: c.DiskSpace},
 		admit.LimitRanges{Store: c.Store},
 		admit.PriorityClasses{Store: c.Store},
 		resizeAdmission{c.Store},

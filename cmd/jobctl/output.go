@@ -17,8 +17,10 @@ import (
 // Commands of kubectl that print objects: for people, and also as YAML. All others have the standard output itself, since it may
 // be a terminal to what runs in a pod or to a program that compares.
 var (
-	forPeople = []string{"get", "describe", "events", "annotate", "auth", "label", "set"}
-	asYAML    = []string{"get", "events", "annotate", "apply", "create", "label", "patch", "replace", "set"}
+	forPeople = []string{
+		"get", "describe", "events", "annotate", "apply", "auth", "create", "delete", "label", "patch", "replace", "scale", "set", "wait",
+	}
+	asYAML = []string{"get", "events", "annotate", "apply", "create", "label", "patch", "replace", "set"}
 )
 
 // output is the standard output of commands that print objects, whose strings others have written. Kubectl's printer of YAML

@@ -140,6 +140,8 @@ func TestTablesOnATerminal(t *testing.T) {
 		{"set env jobs/one --list", clean, odd},
 		{"get events -o jsonpath={.items[*].message}", clean, odd},
 		{"get events -o custom-columns=M:.message", clean, odd},
+		{"patch jobs/one -p {} -o jsonpath={.metadata.annotations.text}", clean, odd},
+		{"wait jobs/one --for=create -o jsonpath={.metadata.annotations.text}", clean, odd},
 		{"get events -o json", odd, odd},
 		{"get --raw /api/v1/namespaces/default/events", odd, odd},
 		{"get events -o yaml", `a\x7Fb\x9B31mc` + "\u202ed", `a\x7Fb\x9B31mc` + "\u202ed"},

@@ -8,6 +8,7 @@ package disk
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 
 	"github.com/jobd/jobd/daemon/eviction"
@@ -42,5 +43,21 @@ func ImageSpace(dir string, thresholds []eviction.Threshold) func() (free, reser
 		d, err := statDisk(dir)
 		r := eviction.Reserve(thresholds, d)
 		return image.Size(d.Available), image.Size(r), err
+	}
+}
+
+// DatabaseSpace returns what clients that write are bounded by: how much the disk of a directory has left beyond what pods would be
+// evicted for, and how large the database is.
+func DatabaseSpace(dir, database string, thresholds []eviction.Threshold) func() (left, size int64, err error) {
+	return func() (left, size int64, err error) {
+		d, err := statDisk(dir)
+		if err != nil {
+			return 0, 0, err
+		}
+		info, err := os.Stat(database)
+		if err != nil {
+			return 0, 0, err
+		}
+		return d.Available.Bytes - eviction.Reserve(thresholds, d).Bytes, info.Size(), nil
 	}
 }

@@ -1,0 +1,113 @@
+package admit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/jobd/jobd/api/roles"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/store"
+)
+
+const (
+	// smallNamespace is what a namespace may have in the database however full the disk is.
+	smallNamespace = 64 << 20
+	// knownFor is how long a measured namespace is taken to be of that size.
+	knownFor = 5 * time.Second
+)
+
+// DiskRoom keeps those who may write into one namespace from filling the disk with objects: what it has in the database may be half as
+// much as what the disk has left. So there is always something left for others, whose pods nobody has to evict for it, and who can
+// write, too. Administrators, deletions and what the loop itself writes are not bounded.
+type DiskRoom struct {
+	Store *store.Store
+	// Space returns how much the disk has left beyond what pods would be evicted for, and how large the database is; nil: nobody knows.
+	Space func() (left, database int64, err error)
+
+	known sync.Map // of *measured, by the names of namespaces
+}
+
+// measured is how large a namespace was.
+type measured struct {
+	mu   sync.Mutex // held by the one that measures
+	size int64
+	at   time.Time
+}
+
+var _ admission.ValidationInterface = &DiskRoom{}
+
+// Handles implements admission.Interface.
+func (*DiskRoom) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// Validate implements admission.ValidationInterface.
+func (d *DiskRoom) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if d.Space == nil || a.GetNamespace() == "" || roles.Administers(a.GetUserInfo()) || !stores(a) {
+		return nil
+	}
+	left, database, err := d.Space()
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	most := mostOf(left)
+	if database <= most { // all namespaces together
+		return nil
+	}
+	size, err := d.size(a.GetNamespace(), most, time.Now())
+	if err != nil || size <= most {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: metav1.StatusReasonInternalError,
+		Message: fmt.Sprintf("the disk of jobd has %d MiB left, so that the namespace %s, which has more than %d MiB of objects in the database, "+
+			"can have no more until some of them are deleted", max(left, 0)>>20, a.GetNamespace(), most>>20),
+	}}
+}
+
+// mostOf is how much a namespace may have when so much is left.
+func mostOf(left int64) int64 { return max(left/2, smallNamespace) }
+
+// stores reports whether a request makes the database larger. An object that goes loses its finalizers by updates.
+func stores(a admission.Attributes) bool {
+	if a.GetOperation() == admission.Create {
+		return a.GetSubresource() == ""
+	}
+	old, err := meta.Accessor(a.GetOldObject())
+	return err != nil || old.GetDeletionTimestamp() == nil
+}
+
+// size returns how many bytes the objects of a namespace have. It looks at no more of them than make more than most.
+func (d *DiskRoom) size(namespace string, most int64, now time.Time) (size int64, err error) {
+	known, _ := d.known.LoadOrStore(namespace, &measured{})
+	m := known.(*measured)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.at) < knownFor {
+		return m.size, nil
+	}
+	err = d.Store.View(func(s *store.Snapshot) error {
+		for _, k := range scheme.Kinds() {
+			if !k.Namespaced || size > most {
+				continue
+			}
+			s.Range(store.Key(k.GroupVersion.WithResource(k.Resource).GroupResource().String(), namespace, ""), "", func(o store.Object) bool {
+				size += int64(len(o.Key) + len(o.Value))
+				return size <= most
+			})
+		}
+		return nil
+	})
+	if err == nil {
+		m.size, m.at = size, now
+	}
+	return size, err
+}
