@@ -5,8 +5,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/daemon/node"
 )
@@ -20,6 +22,9 @@ type Plan struct {
 	// unknown are the resources that somebody waits for of whom nobody knows when it gets them.
 	unknown map[corev1.ResourceName]bool
 }
+
+// Ahead is for how many pods that wait it is said when they start: those that come first in the queue.
+const Ahead = 300
 
 // NewPlan looks ahead. estimate says what is known of the pods of a Job beside their deadlines.
 //
@@ -81,6 +86,14 @@ func (p *Plan) From(w node.Outlined, runs Runs, from wire.Expected) *wire.Expect
 	}
 	basis, n := p.sure(at)
 	return Later(&from, expected(at, basis, n))
+}
+
+// InWindow returns when something is expected to start that does so only while its window is open; nil is one that always is.
+func InWindow(at wire.Expected, w *core.Window) wire.Expected {
+	if open, until := w.At(at.At.Time); !open {
+		return wire.Expected{At: metav1.NewTime(until), Basis: wire.Window}
+	}
+	return at
 }
 
 // end returns when a pod that runs from some time on ends, the zero time if nobody knows, as of one that is frozen, and how sure that is.
