@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,8 +43,17 @@ type told struct {
 }
 
 func startHook(t *testing.T) *hook {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveHook(t, l)
+}
+
+// serveHook makes one that listens already.
+func serveHook(t *testing.T, l net.Listener) *hook {
 	h := &hook{}
-	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var n told
 		body, _ := io.ReadAll(r.Body)
 		if err := json.Unmarshal(body, &n); err != nil {
@@ -69,6 +79,8 @@ func startHook(t *testing.T) *hook {
 			w.WriteHeader(out.Code)
 		}
 	}))
+	h.Listener = l
+	h.Start()
 	t.Cleanup(h.Close)
 	return h
 }
