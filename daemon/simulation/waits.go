@@ -74,10 +74,14 @@ func (s *simulation) when(e *wire.Expected) string {
 	return words + e.At.Sub(s.Begin).Round(time.Second).String() + " (" + sure + ")"
 }
 
+// mostRuns is of how many pods of a Job it is remembered how long they took, as the daemon does of those of a name.
+const mostRuns = 20
+
 // ran notes how long a pod took that has succeeded.
 func (s *played) ran(p *simulated) {
 	if p.Status.StartTime == nil {
 		return
 	}
 	s.took = append(s.took, s.now.Sub(p.Status.StartTime.Time))
+	s.took = s.took[max(0, len(s.took)-mostRuns):]
 }
