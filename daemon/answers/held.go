@@ -273,6 +273,8 @@ func (a *ahead) place(s *store.Snapshot, j *batchv1.Job, c core.Concurrency) (mo
 	switch {
 	case !some:
 		return moment{at: forecast.Now(a.now)}, nil
+	case c.Policy == core.ForbidConcurrent:
+		return unknown("it fails if the group %s has no place for it then", c.Group), nil
 	case l.Replaces || c.Policy != core.QueueConcurrent:
 		return unknown("Jobs of the group %s end one another", c.Group), nil
 	}
