@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -262,18 +263,28 @@ func TestForecastsInASimulation(t *testing.T) {
 	}
 	limited := ask(batchv1.JobSpec{ActiveDeadlineSeconds: ptr.To[int64](1800)})
 	limited.Name, limited.UID = "limited", "l"
+	gang := ask(batchv1.JobSpec{
+		Completions: ptr.To[int32](2), Parallelism: ptr.To[int32](2), CompletionMode: ptr.To(batchv1.IndexedCompletion),
+		Scheduling: &batchv1.JobSchedulingConfiguration{SchedulingPolicy: &schedulingv1alpha3.WorkloadPodGroupSchedulingPolicy{
+			Gang: &schedulingv1alpha3.WorkloadPodGroupGangSchedulingPolicy{},
+		}},
+	})
 	for name, c := range map[string]struct {
 		jobs  []*batchv1.Job
 		rules []string
 		want  []string // of those that wait, in order
+		cpu   int64
 	}{
-		"behind a deadline": {
-			[]*batchv1.Job{limited, ask(batchv1.JobSpec{})}, []string{"job=limited: after=1h"}, []string{"by 31m19s (by deadline)"}, // rounded up to one of few kinds of limits
+		"a gang behind a deadline": {
+			[]*batchv1.Job{limited, gang}, []string{"job=limited: after=1h"}, []string{"by 31m19s (by deadline)", "by 31m19s (by deadline)"}, 2000,
 		},
-		"behind what nobody knows": {[]*batchv1.Job{ask(batchv1.JobSpec{}), limited}, []string{"job=j: after=1m"}, []string{""}},
+		"behind a deadline": {
+			[]*batchv1.Job{limited, ask(batchv1.JobSpec{})}, []string{"job=limited: after=1h"}, []string{"by 31m19s (by deadline)"}, 1000, // rounded up to one of few kinds of limits
+		},
+		"behind what nobody knows": {[]*batchv1.Job{ask(batchv1.JobSpec{}), limited}, []string{"job=j: after=1m"}, []string{""}, 1000},
 		"behind pods of the same Job": {
 			[]*batchv1.Job{ask(batchv1.JobSpec{Completions: ptr.To[int32](4), Parallelism: ptr.To[int32](2)})}, []string{"*: after=10s"},
-			[]string{"", "at 20s (as pods of it before)", "at 30s (as pods of it before)"},
+			[]string{"", "at 20s (as pods of it before)", "at 30s (as pods of it before)"}, 1000,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -286,7 +297,7 @@ func TestForecastsInASimulation(t *testing.T) {
 				rules = append(rules, r)
 			}
 			r, err := Run(Config{
-				Job: c.jobs[0], More: c.jobs[1:], Begin: time.Unix(1_700_000_000, 0), Allocatable: node.Resources{"cpu": 1000},
+				Job: c.jobs[0], More: c.jobs[1:], Begin: time.Unix(1_700_000_000, 0), Allocatable: node.Resources{"cpu": c.cpu},
 				Behave: Rules(rules, 1, func(Start) End { return Default }),
 			})
 			if err != nil {

@@ -50,6 +50,11 @@ func (s *simulation) expected(p *simulated, plan **forecast.Plan) *wire.Expected
 		}, s.now)
 	}
 	at, known := (*plan).Starts[p.UID]
+	for i := 0; !known && p.of.gang != "" && i < len(p.of.pods); i++ { // the plan has one pod of a gang, and they start together
+		if other := p.of.pods[i]; other != nil {
+			at, known = (*plan).Starts[other.UID]
+		}
+	}
 	if !known {
 		return nil
 	}
