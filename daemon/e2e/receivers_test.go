@@ -144,7 +144,8 @@ func TestReceiversThatFail(t *testing.T) {
 		}
 		return nil
 	})
-	if said := d.jobctl("events", "--for", "jobs/boom"); strings.Count(said, "NoticeNotDelivered") != 1 || !strings.Contains(said, `retired could not be told of "failed"`) {
+	if said := d.jobctl("events", "--for", "jobs/boom"); strings.Count(said, "NoticeNotDelivered") != 1 ||
+		!strings.Contains(said, `retired could not be told of "failed"`) {
 		t.Errorf("events:\n%s", said)
 	}
 	metrics := d.jobctl("get", "--raw", "/metrics")

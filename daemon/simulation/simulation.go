@@ -2,8 +2,8 @@
 // and how the Jobs end.
 //
 // In come one or several Jobs and how their containers behave. Out goes a timeline with the final status. All decisions are the
-// daemon's own (daemon/job, daemon/pod, daemon/node, daemon/hold), and so are forecasts (daemon/forecast); only what happens to containers is made up. Nothing here does I/O,
-// and the same input always gives the same output.
+// daemon's own (daemon/job, daemon/pod, daemon/node, daemon/hold), and so are forecasts (daemon/forecast); only what happens to
+// containers is made up. Nothing here does I/O, and the same input always gives the same output.
 package simulation
 
 import (

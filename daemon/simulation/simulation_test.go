@@ -279,7 +279,8 @@ func TestForecastsInASimulation(t *testing.T) {
 			[]*batchv1.Job{limited, gang}, []string{"job=limited: after=1h"}, []string{"by 31m19s (by deadline)", "by 31m19s (by deadline)"}, 2000,
 		},
 		"behind a deadline": {
-			[]*batchv1.Job{limited, ask(batchv1.JobSpec{})}, []string{"job=limited: after=1h"}, []string{"by 31m19s (by deadline)"}, 1000, // rounded up to one of few kinds of limits
+			// A limit is rounded up to one of few kinds.
+			[]*batchv1.Job{limited, ask(batchv1.JobSpec{})}, []string{"job=limited: after=1h"}, []string{"by 31m19s (by deadline)"}, 1000,
 		},
 		"behind what nobody knows": {[]*batchv1.Job{ask(batchv1.JobSpec{}), limited}, []string{"job=j: after=1m"}, []string{""}, 1000},
 		"behind pods of the same Job": {
