@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -15,7 +16,7 @@ import (
 // newDiskMeter makes what measures the disk for jobctl df. What it says of bounds is that of the settings; docs/operating.md has the
 // same as a table.
 func newDiskMeter(c *config.Config, s *store.Store, k *containers) *diskuse.Meter {
-	o := diskuse.Options{Root: c.Root, Store: s, Bounds: boundsOf(c)}
+	o := diskuse.Options{Root: c.Root, Store: s, AuditLog: c.AuditLogPath, Bounds: boundsOf(c)}
 	if k.images != nil {
 		o.Images = k.images.Usage
 	}
@@ -46,8 +47,25 @@ func boundsOf(c *config.Config) diskuse.Bounds {
 		KeptFiles: "the annotation jobd.dev/keep-files, at most 7 days",
 		Claims:    "their size, and until they are deleted",
 		History:   fmt.Sprintf("%s, and %s (history-size, -age)", c.HistorySize, duration.HumanDuration(c.HistoryAge.Duration)),
+		Events:    fmt.Sprintf("%s, and 25 about an object at once (event-ttl)", duration.HumanDuration(c.EventTTL.Duration)),
+		Notices:   "1000 that wait for a receiver, 3 days; 1000 names of a namespace, 30 days",
+		AuditLog:  auditLog(c),
 		Database:  fmt.Sprintf("Jobs without a TTL are kept %s (job-ttl, failed-job-ttl)", jobs),
 	}
+}
+
+func auditLog(c *config.Config) string {
+	if c.AuditLogMaxSize == 0 {
+		return "nothing (audit-log-maxsize)"
+	}
+	files, age := "any number of", "kept for ever"
+	if c.AuditLogMaxBackup > 0 {
+		files = strconv.Itoa(c.AuditLogMaxBackup)
+	}
+	if c.AuditLogMaxAge > 0 {
+		age = fmt.Sprintf("%d days", c.AuditLogMaxAge)
+	}
+	return fmt.Sprintf("%d MB, and %s files of before, %s (audit-log-maxsize, -maxbackup, -maxage)", c.AuditLogMaxSize, files, age)
 }
 
 func kept(ttl time.Duration) string {

@@ -43,5 +43,8 @@ func inspectManifests(a *manifests.Applier) *inspection.Manifests {
 	for _, p := range s.Problems {
 		is.Problems = append(is.Problems, inspection.ManifestProblem(p))
 	}
+	for _, p := range s.Warnings {
+		is.Warnings = append(is.Warnings, inspection.ManifestProblem(p))
+	}
 	return is
 }

@@ -32,6 +32,8 @@ type Manifests struct {
 	Dir      string            `json:"dir"`
 	Objects  int               `json:"objects"`
 	Problems []ManifestProblem `json:"problems,omitempty"`
+	// Warnings are what the API has said of objects that it has taken.
+	Warnings []ManifestProblem `json:"warnings,omitempty"`
 }
 
 // ManifestProblem is what is wrong with a file, or with an object in it. File is empty if it is the directory.

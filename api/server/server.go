@@ -179,8 +179,9 @@ type JobLogs interface {
 
 // Explainer says why an object is in the state that it is in.
 type Explainer interface {
-	// Explain explains a Job, pod or CronJob. What the client may not read is left out: may reports whether it may read
-	// a resource, or a part of it such as "pods/log", in a namespace. An object that is gone is an error of the API.
+	// Explain explains a Job, pod or CronJob, or that there is no Job of a name of which a success is expected. What the client may not
+	// read is left out: may reports whether it may read a resource, or a part of it such as "pods/log", in a namespace. An object that
+	// is gone is an error of the API.
 	Explain(ctx context.Context, object why.Reference, may func(resource, namespace string) bool) (*why.Explanation, error)
 }
 

@@ -27,13 +27,18 @@ type explanation struct {
 var _ rest.Getter = &explanation{}
 
 func (e *explanation) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	var m metav1.Object
 	obj, err := e.objects.Get(ctx, name, &metav1.GetOptions{})
-	if err != nil {
+	switch {
+	case errors.IsNotFound(err) && e.kind.Name == "Job" && e.server.config.Explainer != nil:
+		// Something may be expected of its name.
+		m = &metav1.ObjectMeta{Namespace: request.NamespaceValue(ctx), Name: name}
+	case err != nil:
 		return nil, err
-	}
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return nil, err
+	default:
+		if m, err = meta.Accessor(obj); err != nil {
+			return nil, err
+		}
 	}
 	if e.server.config.Explainer == nil {
 		return nil, errors.NewServiceUnavailable("this server has no explanations")

@@ -184,6 +184,11 @@ func alternativesOf(kinds []string) (all []string) {
 // what its API shows.
 func explain(ctx context.Context, client kubernetes.Interface, o object) (*why.Explanation, error) {
 	of, err := readExplained(ctx, client, o)
+	if apierrors.IsNotFound(err) && o.resource == "jobs" {
+		if said, unknown := askServerWhy(ctx, client, o); unknown == nil {
+			return said, nil // a success is expected of its name
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
@@ -93,6 +94,8 @@ func (e *Explainer) Explain(ctx context.Context, of why.Reference, may func(reso
 		j := &batchv1.Job{}
 		if err = q.read(objects.Jobs, of, j); err == nil {
 			said, err = q.job(j)
+		} else if apierrors.IsNotFound(err) {
+			said, err = q.noJob(of, err)
 		}
 	case "Pod":
 		p := &corev1.Pod{}
@@ -139,6 +142,11 @@ func (q *question) job(j *batchv1.Job) (*why.Explanation, error) {
 		if w.Values, err = objects.IndexValues(s, j); err != nil {
 			return err
 		}
+		if name, _ := batch.CronJobOf(j); name == "" { // of its Jobs a CronJob says what is expected
+			if err = expected(s, &w, j.Namespace, j.Name); err != nil {
+				return err
+			}
+		}
 		if batch.AwaitsJobs(j) {
 			if w.Needs, err = hold.Needs(s, j); err != nil {
 				return err
@@ -161,6 +169,27 @@ func (q *question) job(j *batchv1.Job) (*why.Explanation, error) {
 		}
 	}
 	return causes.Job(w, j, pods), nil
+}
+
+// noJob explains what is expected of the name of a Job that there is not; where that is nothing, it returns the error.
+func (q *question) noJob(of why.Reference, notFound error) (*why.Explanation, error) {
+	w := q.world()
+	if err := q.Store.View(func(s *store.Snapshot) error { return expected(s, &w, of.Namespace, of.Name) }); err != nil {
+		return nil, err
+	}
+	if w.Expected == nil {
+		return nil, notFound
+	}
+	return causes.NoJob(w, of.Namespace, of.Name), nil
+}
+
+// expected adds what is expected of the Jobs of a name.
+func expected(s *store.Snapshot, w *causes.World, namespace, name string) error {
+	m, err := notify.ReadMemory(s, namespace, notify.OfJobs+name, "")
+	if m.Every > 0 {
+		w.Expected = &m
+	}
+	return err
 }
 
 func (q *question) pod(p *corev1.Pod) (*why.Explanation, error) {

@@ -28,8 +28,6 @@ const (
 	// and changes little.
 	outlookAge   = 2 * time.Second
 	durationsAge = 30 * time.Second
-	// outlookWaiting is for how many pods that wait it is said when they start: those that come first in the queue.
-	outlookWaiting = 300
 )
 
 // Forecasts says when Jobs are expected to start and to end. Nothing is computed or kept before somebody asks, and what was looked up is
@@ -129,9 +127,7 @@ func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.
 		return out, nil
 	}
 	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && !runs {
-		if open, until := f.windows[j.UID].At(at.At.Time); !open { // when there is room its window is closed
-			at = wire.Expected{At: metav1.NewTime(until), Basis: wire.Window}
-		}
+		at = forecast.InWindow(at, f.windows[j.UID]) // it may be closed when there is room
 		out.Starts = &at
 	}
 	if !runs {
@@ -158,7 +154,7 @@ func (f *Forecasts) look(ctx context.Context, now time.Time) error {
 	if now.Sub(f.looked) < outlookAge && !now.Before(f.looked) {
 		return nil
 	}
-	o, err := f.loop.Outlook(ctx, outlookWaiting)
+	o, err := f.loop.Outlook(ctx, forecast.Ahead)
 	if err != nil {
 		return err
 	}

@@ -142,14 +142,12 @@ func (a *ahead) fits(s *store.Snapshot, j *batchv1.Job, from *wire.Expected) (mo
 		}
 		window = core.WindowOf(annotations)
 	}
-	if open, until := window.At(from.At.Time); !open {
-		from = &wire.Expected{At: metav1.NewTime(until), Basis: wire.Window}
-	}
+	opens := forecast.InWindow(*from, window)
 	d, err := a.durationsOf(s, j)
 	if err != nil {
 		return moment{}, err
 	}
-	if at := a.plan.From(asks(j), d.Pods, *from); at != nil {
+	if at := a.plan.From(asks(j), d.Pods, opens); at != nil {
 		return moment{at: at}, nil
 	}
 	return unknown("nothing says when there is room for it"), nil
@@ -277,6 +275,8 @@ func (a *ahead) place(s *store.Snapshot, j *batchv1.Job, c core.Concurrency) (mo
 	switch {
 	case !some:
 		return moment{at: forecast.Now(a.now)}, nil
+	case c.Policy == core.ForbidConcurrent:
+		return unknown("it fails if the group %s has no place for it then", c.Group), nil
 	case l.Replaces || c.Policy != core.QueueConcurrent:
 		return unknown("Jobs of the group %s end one another", c.Group), nil
 	}

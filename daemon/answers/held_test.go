@@ -185,6 +185,11 @@ func TestWhatIsExpectedOfJobsThatAreHeldBack(t *testing.T) {
 				held("prep", "1h", group, "db"), held("last", "1m", after, "prep", group, "db", core.ConcurrencyPolicyAnnotation, "Replace"),
 			}
 		}, map[string]string{"last": "Jobs of the group db end one another"}, nil},
+		"in a group that takes no more": {func() []*batchv1.Job {
+			return []*batchv1.Job{
+				held("prep", "1h", group, "db"), held("last", "1m", after, "prep", group, "db", core.ConcurrencyPolicyAnnotation, "Forbid"),
+			}
+		}, map[string]string{"last": "it fails if the group db has no place for it then"}, nil},
 	} {
 		inAWorld(t, name, hour, func(t *testing.T, w *controltest.World) {
 			if c.ns != nil {

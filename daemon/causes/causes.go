@@ -28,6 +28,7 @@ import (
 	"github.com/jobd/jobd/daemon/dependents"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/daemon/prospect"
 )
@@ -70,6 +71,8 @@ type World struct {
 	Needs []hold.Need
 	// Group is what the Job waits for that has no place in its concurrency group; nil if it does not.
 	Group *hold.Wait
+	// Expected is what is expected of the Job's name; nil for nothing.
+	Expected *notify.Memory
 	// ScheduledSince is since when the schedule of the CronJob is what it is; zero for always.
 	ScheduledSince time.Time
 
@@ -146,6 +149,7 @@ var jobCauses = []jobCause{
 	jobDeadline,
 	jobSignaled,
 	jobSuccessRules,
+	jobExpected,
 	jobTTL,
 }
 
@@ -228,6 +232,12 @@ func CronJob(w World, cj *batchv1.CronJob, jobs []*batchv1.Job, last *why.Explan
 	v := newCronJobView(w, cj, jobs, last)
 	state, message := v.state()
 	return w.explain("CronJob", cj, state, message, gather(cronJobCauses, v))
+}
+
+// NoJob explains that there is no Job of a name of which a success is expected.
+func NoJob(w World, namespace, name string) *why.Explanation {
+	v := &jobView{World: w, job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}
+	return w.explain("Job", v.job, "Gone", "is not there any more, and jobd expects that one of its name succeeds.", jobExpected(v))
 }
 
 func gather[V any, F ~func(V) []why.Cause](list []F, v V) []why.Cause {

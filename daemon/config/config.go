@@ -173,8 +173,8 @@ func (c *Config) RootLayout() layout.Root { return layout.Root(c.Root) }
 func (c *Config) StateLayout() layout.State { return layout.State(c.State) }
 
 // ReadFile applies the settings of a YAML file to c, and then those of the files in the directory of that name with .d behind it, in
-// the order of their names: programs write there what is not to be lost when somebody else replaces the file. Receivers and handlers of
-// all files count, by their names; of any other setting the last. An unknown name is an error.
+// the order of their names: programs write there what is not to be lost when somebody else replaces the file. Of maps (receivers, handlers
+// of runtimes, devices) the names of all files count; of any other setting the last. An unknown name is an error.
 func (c *Config) ReadFile(path string) error {
 	more, err := filepath.Glob(globbed.Replace(path) + ".d/*.yaml")
 	if err != nil {
@@ -182,8 +182,8 @@ func (c *Config) ReadFile(path string) error {
 	}
 	from := map[string]string{} // in which file a name of a map is
 	for i, file := range append([]string{path}, more...) {
-		receivers, handlers := c.NotifyReceivers, c.RuntimeHandlers
-		c.NotifyReceivers, c.RuntimeHandlers = nil, nil
+		receivers, handlers, devices := c.NotifyReceivers, c.RuntimeHandlers, c.Devices
+		c.NotifyReceivers, c.RuntimeHandlers, c.Devices = nil, nil, nil
 		if err := c.readOne(file); err != nil {
 			return err
 		}
@@ -194,10 +194,14 @@ func (c *Config) ReadFile(path string) error {
 			if c.RuntimeHandlers == nil {
 				c.RuntimeHandlers = handlers
 			}
-			receivers, handlers = nil, nil
+			if c.Devices == nil {
+				c.Devices = devices
+			}
+			receivers, handlers, devices = nil, nil, nil
 		}
 		if err := errors.Join(
 			merge("notify-receivers", &c.NotifyReceivers, receivers, from, file), merge("runtime-handlers", &c.RuntimeHandlers, handlers, from, file),
+			merge("devices", &c.Devices, devices, from, file),
 		); err != nil {
 			return err
 		}
@@ -206,9 +210,9 @@ func (c *Config) ReadFile(path string) error {
 }
 
 // merge adds what files before have in a map. A name that two files have is an error: one of them would not count.
-func merge[M ~map[string]V, V any](setting string, is *M, before M, from map[string]string, file string) error {
+func merge[M ~map[K]V, K ~string, V any](setting string, is *M, before M, from map[string]string, file string) error {
 	for _, name := range slices.Sorted(maps.Keys(*is)) {
-		id := setting + ": " + name
+		id := setting + ": " + string(name)
 		if first, twice := from[id]; twice {
 			return fmt.Errorf("config %s: %s is in %s already", file, id, first)
 		}

@@ -3,7 +3,9 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -82,5 +84,44 @@ func TestReceiversOfSeveralFiles(t *testing.T) {
 	c = Default()
 	if err := c.ReadFile(path); err == nil || !strings.Contains(err.Error(), "c.yaml: notify-receivers: a is in "+path+" already") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Devices of all files count, by their names.
+func TestDevicesOfSeveralFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobd.yaml")
+	if err := os.Mkdir(path+".d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(path, name string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte("devices:\n  "+name+": {replicas: 2}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(path, "example.com/a")
+	write(path+".d/b.yaml", "example.com/b")
+	c := Default()
+	if err := c.ReadFile(path); err != nil || len(c.Devices) != 2 || c.Devices["example.com/a"].Replicas != 2 || c.Devices["example.com/b"].Replicas != 2 {
+		t.Errorf("%+v: %v", c.Devices, err)
+	}
+	write(path+".d/c.yaml", "example.com/b")
+	c = Default()
+	if err := c.ReadFile(path); err == nil || !strings.Contains(err.Error(), "c.yaml: devices: example.com/b is in "+path+".d/b.yaml already") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Whatever is a map has its names from all files: a map that ReadFile does not merge would be lost as a whole when another file has it.
+func TestMapsOfSeveralFiles(t *testing.T) {
+	var all []string
+	for f := range reflect.TypeFor[Config]().Fields() {
+		if f.Type.Kind() == reflect.Map {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			all = append(all, name)
+		}
+	}
+	if want := []string{"devices", "notify-receivers", "runtime-handlers"}; !slices.Equal(slices.Sorted(slices.Values(all)), want) {
+		t.Errorf("%q are maps, and %q are merged: have ReadFile merge the others, and add them here", all, want)
 	}
 }

@@ -39,11 +39,13 @@ type Options struct {
 	Store *store.Store
 	// Images says what each has; nil: there are none.
 	Images func(context.Context) ([]runtime.ImageUsage, error)
-	Bounds Bounds
+	// AuditLog is the file of the audit log, which may be anywhere; empty for none.
+	AuditLog string
+	Bounds   Bounds
 }
 
 // Bounds say in words what bounds each kind.
-type Bounds struct{ Images, Logs, KeptLogs, Pods, KeptFiles, Claims, Database, History string }
+type Bounds struct{ Images, Logs, KeptLogs, Pods, KeptFiles, Claims, Database, History, Events, Notices, AuditLog string }
 
 // Meter measures. Its methods may be called from any goroutine. It is made by New.
 type Meter struct {
@@ -76,7 +78,7 @@ func (m *Meter) Measure(ctx context.Context) (*wire.Report, error) {
 		return nil, err
 	}
 	for _, measure := range []func(context.Context, layout.Root, *known) ([]wire.Use, error){
-		m.images, m.logs, m.pods, m.claims, m.database,
+		m.images, m.logs, m.pods, m.claims, m.database, m.auditLog,
 	} {
 		uses, err := measure(ctx, root, k)
 		if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -254,25 +256,65 @@ func (m *Meter) claims(ctx context.Context, root layout.Root, k *known) ([]wire.
 	return []wire.Use{use}, err
 }
 
-// database is the file of the database, and what of it is the history.
+// database is the file of the database, and what of it is known to grow: the history, events and notices.
 func (m *Meter) database(_ context.Context, root layout.Root, _ *known) ([]wire.Use, error) {
-	var all int64
-	files, err := filepath.Glob(root.Database() + "*")
+	all, err := onDisk(root.Database() + "*")
 	if err != nil {
 		return nil, err
 	}
+	uses := []wire.Use{{Kind: "history", Bound: m.Bounds.History}, {Kind: "events", Bound: m.Bounds.Events}, {Kind: "notices", Bound: m.Bounds.Notices}}
+	if err := m.Store.View(func(s *store.Snapshot) (err error) {
+		uses[1].Bytes = stored(s, objects.Events)
+		uses[2].Bytes = stored(s, objects.Notices, objects.NoticeMemories, objects.NoticeMarks, objects.NoticeStandings)
+		uses[0].Bytes, err = history.Size(s)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	for _, use := range uses {
+		all -= use.Bytes
+	}
+	return append(uses, wire.Use{Kind: "database", Bytes: max(0, all), Bound: m.Bounds.Database}), nil
+}
+
+// stored returns how many bytes the objects of resources have in the database.
+func stored(s *store.Snapshot, resources ...string) (bytes int64) {
+	for _, resource := range resources {
+		s.Range(resource+"/", "", func(o store.Object) bool {
+			bytes += int64(len(o.Key) + len(o.Value))
+			return true
+		})
+	}
+	return bytes
+}
+
+// onDisk returns what the files of a pattern take.
+func onDisk(pattern string) (bytes int64, err error) {
+	files, err := filepath.Glob(pattern)
 	for _, path := range files {
 		var s unix.Stat_t
-		if unix.Lstat(path, &s) == nil {
-			all += s.Blocks * 512
+		if unix.Lstat(path, &s) == nil && s.Mode&unix.S_IFMT == unix.S_IFREG {
+			bytes += s.Blocks * 512
 		}
 	}
-	var size int64
-	err = m.Store.View(func(s *store.Snapshot) (err error) {
-		size, err = history.Size(s)
-		return err
-	})
-	return []wire.Use{
-		{Kind: "history", Bytes: size, Bound: m.Bounds.History}, {Kind: "database", Bytes: max(0, all-size), Bound: m.Bounds.Database},
-	}, err
+	return bytes, err
+}
+
+// auditLog is the file of the audit log, with those that it was before: NAME-TIME.EXTENSION, and .gz.
+func (m *Meter) auditLog(context.Context, layout.Root, *known) ([]wire.Use, error) {
+	if m.AuditLog == "" || m.AuditLog == "-" {
+		return nil, nil
+	}
+	extension := filepath.Ext(m.AuditLog)
+	now, err := onDisk(literally(m.AuditLog))
+	if err != nil {
+		return nil, err
+	}
+	before, err := onDisk(literally(strings.TrimSuffix(m.AuditLog, extension)) + "-[0-9]*" + literally(extension) + "*")
+	return []wire.Use{{Kind: "audit log", Bytes: now + before, Bound: m.Bounds.AuditLog}}, err
+}
+
+// literally returns a pattern that only a path itself has.
+func literally(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

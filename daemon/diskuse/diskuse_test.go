@@ -101,8 +101,21 @@ func TestMeasure(t *testing.T) {
 	file(400<<10, "pods", "ub", "volumes", "x")
 	file(500<<10, "volumes", "pv", "data", "x")
 	file(600<<10, "containerd", "content", "x")
+	file(100<<10, "audit", "a[1].log")
+	file(100<<10, "audit", "a[1]-2026-11-28T20-00-00.000.log")
+	file(100<<10, "audit", "a[1]-2026-11-27T20-00-00.000.log.gz")
+	file(100<<10, "audit", "a1.log")
+	file(100<<10, "audit", "a[1]-else.log")
+	if err := s.Update(t.Context(), func(tx *store.Tx) error {
+		for _, resource := range []string{objects.Events, objects.Notices, objects.NoticeMemories} {
+			tx.Put(store.Object{Key: store.Key(resource, "n", "x"), Value: make([]byte, 1000)})
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	m := New(Options{
-		Root: root, Store: s, Bounds: Bounds{Claims: "their size"},
+		Root: root, Store: s, AuditLog: filepath.Join(root, "audit", "a[1].log"), Bounds: Bounds{Claims: "their size"},
 		Images: func(context.Context) ([]runtime.ImageUsage, error) {
 			return []runtime.ImageUsage{
 				{Names: []string{"docker.io/library/small:1"}, Size: 2, Shared: 1},
@@ -133,6 +146,11 @@ func TestMeasure(t *testing.T) {
 		}
 		if kind != "images" && (use.Bytes < want.Bytes || use.Bytes > want.Bytes+64<<10) {
 			t.Errorf("%s: %d bytes", kind, use.Bytes)
+		}
+	}
+	for kind, most := range map[string]int64{"events": 1100, "notices": 2200, "audit log": 316 << 10} {
+		if got := got[kind].Bytes; got < most*9/10 || got > most {
+			t.Errorf("%s: %d bytes", kind, got)
 		}
 	}
 	if got["images"].Bytes < 600<<10 || got["database"].Bytes == 0 || got["claims"].Bound != "their size" || r.Free == 0 || r.Size < r.Free {

@@ -27,20 +27,24 @@ func manifestsDir(ctx context.Context, p *patient) (string, error) {
 		return "", err
 	}
 	told, objects := map[manifests.Problem]bool{}, 0
-	warn := func(problem manifests.Problem) {
+	warn := func(problem manifests.Problem, help string) {
 		if !told[problem] {
 			told[problem] = true
-			p.logger.Warn(filepath.Join(dir, problem.File)+": "+problem.Message, helps, "correct the file; what was applied from it before stays as it is")
+			p.logger.Warn(filepath.Join(dir, problem.File)+": "+problem.Message, helps, help)
 		}
 	}
+	const wrong, odd = "correct the file; what was applied from it before stays as it is", "it was applied, but that has no effect, or another than meant"
 	wanted, _, problems := manifests.Plan(files, nil)
 	for _, problem := range problems {
-		warn(problem)
+		warn(problem, wrong)
 	}
 	objects = len(wanted)
 	if is := running(ctx, p.wanted.Socket); is != nil && is.Manifests != nil {
 		for _, problem := range is.Manifests.Problems {
-			warn(manifests.Problem(problem))
+			warn(manifests.Problem(problem), wrong)
+		}
+		for _, problem := range is.Manifests.Warnings {
+			warn(manifests.Problem(problem), odd)
 		}
 	}
 	return fmt.Sprintf("%d objects in %d files of %s", objects, len(files), dir), nil

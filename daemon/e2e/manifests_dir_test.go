@@ -147,7 +147,8 @@ spec:
 		t.Fatal(err)
 	}
 	text, _ := d.try("jobd", nil, "doctor", "--root", d.root, "--state", d.state, "--config", settings)
-	if !strings.Contains(text, "a.yaml: is not applied: document 2") {
+	if !strings.Contains(text, "a.yaml: is not applied: document 2") ||
+		!strings.Contains(text, "CronJob team/nightly: ") || !strings.Contains(text, "jobd.dev/notfy") {
 		t.Errorf("doctor says\n%s", text)
 	}
 	is("the metric", "jobd_manifests_problems 1", func() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,8 +43,17 @@ type told struct {
 }
 
 func startHook(t *testing.T) *hook {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveHook(t, l)
+}
+
+// serveHook makes one that listens already.
+func serveHook(t *testing.T, l net.Listener) *hook {
 	h := &hook{}
-	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var n told
 		body, _ := io.ReadAll(r.Body)
 		if err := json.Unmarshal(body, &n); err != nil {
@@ -69,6 +79,8 @@ func startHook(t *testing.T) *hook {
 			w.WriteHeader(out.Code)
 		}
 	}))
+	h.Listener = l
+	h.Start()
 	t.Cleanup(h.Close)
 	return h
 }
@@ -214,6 +226,16 @@ spec:
   suspend: true
   jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "busybox:1.36", command: [echo, saved]}]}}}}
 `)
+	// Of this Job's name a success is expected too; it succeeds once, and is gone.
+	report := noticed("report", "ops", "overdue", "echo reported")
+	report.Annotations["jobd.dev/expect-success-every"] = "1m"
+	report.Spec.TTLSecondsAfterFinished = ptr.To(int32(1))
+	if _, err := d.BatchV1().Jobs("default").Create(t.Context(), report, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if said := d.jobctl("why", "jobs/report"); !strings.Contains(said, "A Job of this name is expected to succeed again within 60s") {
+		t.Errorf("why of a Job of whose name a success is expected:\n%s", said)
+	}
 	if !strings.Contains(said, `nobody is told by "nobody"`) {
 		t.Errorf("the warning of a receiver that there is not: %s", said)
 	}
@@ -234,6 +256,12 @@ spec:
 		}
 		return nil
 	})
+	d.eventually("the name of the Job that is gone is overdue", func() error {
+		if n := hook.of("report"); len(n) != 1 || !strings.Contains(n[0].Data.Said, "The last success was 6") {
+			return fmt.Errorf("it was told %+v", n)
+		}
+		return nil
+	})
 	first := hook.of("backup")[0]
 	if n := first; n.Type != "dev.jobd.notice.overdue" || !strings.Contains(n.Data.Said, "It is suspended") ||
 		!strings.Contains(n.Data.Said, "It is overdue: no Job has succeeded within") {
@@ -245,6 +273,8 @@ spec:
 		d.jobctl("get", "cronjobs"): "<none> (overdue)", d.jobctl("why", "cronjobs/backup"): "It is overdue",
 		d.jobctl("get", "--raw", "/metrics"): `jobd_cronjob_overdue{cronjob="backup",namespace="default"} 1`,
 		d.jobctl("events"):                   "Overdue",
+		d.jobctl("why", "jobs/report"):       "It is overdue: no Job of this name has succeeded within 60s (jobd.dev/expect-success-every); the last",
+		d.jobctl("get", "--raw", "/metrics"): `jobd_job_overdue{job_name="report",namespace="default"} 1`,
 	} {
 		if !strings.Contains(what, words) {
 			t.Errorf("%q is not in:\n%s", words, what)

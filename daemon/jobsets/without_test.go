@@ -35,8 +35,8 @@ func TestWithoutJobSets(t *testing.T) {
 			t.Errorf("%s Job allocates %v times", name, allocated)
 		}
 	}
-	if c.Dirty() || len(c.known)+len(c.controller) > 0 {
-		t.Errorf("it knows %v and %v", c.known, c.controller)
+	if c.Dirty() || len(c.known)+c.Len() > 0 {
+		t.Errorf("it knows %v and %v", c.known, c.Len())
 	}
 	if worked, err := c.Settle(&loop.Pass{Now: time.Now()}); worked || err != nil {
 		t.Errorf("it works: %v", err)

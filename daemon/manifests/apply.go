@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,6 +69,8 @@ type Applier struct {
 type Status struct {
 	Objects  int // applied, and still to be there
 	Problems []Problem
+	// Warnings are what the API has said of objects that it has taken.
+	Warnings []Problem
 }
 
 // New makes what Run runs.
@@ -78,7 +81,7 @@ func New(o Options) (*Applier, error) {
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", o.Socket)
 		},
-		WarningHandlerWithContext: warnings{o.Logger},
+		WarningHandlerWithContext: warnings{},
 	})
 	if err != nil {
 		return nil, err
@@ -90,7 +93,7 @@ func New(o Options) (*Applier, error) {
 func (a *Applier) Status() Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Status{a.status.Objects, slices.Clone(a.status.Problems)}
+	return Status{a.status.Objects, slices.Clone(a.status.Problems), slices.Clone(a.status.Warnings)}
 }
 
 // next is when the directory is looked at again, unless it changes before.
@@ -241,7 +244,7 @@ func (a *Applier) do(ctx context.Context, o *Object, known Record, live Live, wh
 		}
 		return errRemoved
 	}
-	uid, err := a.apply(ctx, o)
+	uid, warned, err := a.apply(ctx, o)
 	if apierrors.IsInvalid(err) && live.Exists {
 		switch then := Immutable(o, live); then {
 		case Refuse:
@@ -254,7 +257,7 @@ func (a *Applier) do(ctx context.Context, o *Object, known Record, live Live, wh
 		return err
 	}
 	crash.At("manifests.apply.done")
-	done.UID = string(uid)
+	done.UID, done.Warnings = string(uid), strings.Join(warned, "\n")
 	return a.note(ctx, done)
 }
 
@@ -265,28 +268,40 @@ func (a *Applier) resource(of schema.GroupVersionResource, namespace string) dyn
 	return a.client.Resource(of).Namespace(namespace)
 }
 
-func (a *Applier) apply(ctx context.Context, o *Object) (types.UID, error) {
+// apply applies an object, and returns what the API warns of in it.
+func (a *Applier) apply(ctx context.Context, o *Object) (uid types.UID, warned []string, err error) {
 	text, err := json.Marshal(o.Body.Object)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	u, err := a.resource(o.Resource, o.Namespace).Patch(context.WithValue(ctx, applied{}, o), o.Name, types.ApplyPatchType, text, metav1.PatchOptions{
+	ctx = context.WithValue(ctx, warnings{}, &warned)
+	u, err := a.resource(o.Resource, o.Namespace).Patch(ctx, o.Name, types.ApplyPatchType, text, metav1.PatchOptions{
 		FieldManager: Manager, Force: ptr.To(true), FieldValidation: metav1.FieldValidationStrict,
 	})
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return u.GetUID(), nil
+	for _, warning := range warned {
+		a.Logger.Warn("a manifest was applied with a warning", "file", o.File, "object", o.Ref.String(), "warning", warning)
+	}
+	return u.GetUID(), warned, nil
 }
 
-// warnings writes into the log what the API says of an object that it takes: a field or an annotation that does nothing.
-type warnings struct{ logger *slog.Logger }
+// warnings collects what the API says of an object that it takes: a field or an annotation that does nothing. They go into the list that
+// the context of a request has.
+type warnings struct{}
 
-type applied struct{}
+const (
+	maxWarnings = 10 // of one object
+	maxWarning  = 500
+)
 
-func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, _ int, _, text string) {
-	if of, ok := ctx.Value(applied{}).(*Object); ok {
-		w.logger.Warn("a manifest was applied with a warning", "file", of.File, "object", of.Ref.String(), "warning", text)
+func (warnings) HandleWarningHeaderWithContext(ctx context.Context, _ int, _, text string) {
+	if list, ok := ctx.Value(warnings{}).(*[]string); ok && len(*list) < maxWarnings {
+		if runes := []rune(text); len(runes) > maxWarning {
+			text = string(runes[:maxWarning])
+		}
+		*list = append(*list, strings.ReplaceAll(text, "\n", " "))
 	}
 }
 
@@ -387,7 +402,7 @@ func (a *Applier) tell(ctx context.Context, all []trouble, open func(subject) bo
 		problems = append(problems, t.Problem)
 	}
 	a.mu.Lock()
-	a.status = Status{Objects: len(a.known), Problems: problems}
+	a.status = Status{Objects: len(a.known), Problems: problems, Warnings: a.warned()}
 	a.mu.Unlock()
 	for i, p := range a.told.news(all, open) {
 		a.Logger.Warn("a manifest cannot be applied", "dir", a.Dir, "file", p.File, "error", p.Message)
@@ -398,6 +413,23 @@ func (a *Applier) tell(ctx context.Context, all []trouble, open func(subject) bo
 		}
 	}
 }
+
+// warned returns what the API has said of what was applied, in the order of the files.
+func (a *Applier) warned() (all []Problem) {
+	for _, r := range a.known {
+		for text := range strings.SplitSeq(r.Warnings, "\n") {
+			if text == "" {
+				continue
+			}
+			all = append(all, Problem{r.File, fmt.Sprintf("%s: %s", r.Ref, text)})
+		}
+	}
+	slices.SortFunc(all, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Message, b.Message)) })
+	return all[:min(len(all), maxShown)]
+}
+
+// maxShown is how many warnings are shown. All are in the log.
+const maxShown = 100
 
 // maxEvents is of how many problems a look at the directory makes events. All are in the log.
 const maxEvents = 20

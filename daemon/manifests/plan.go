@@ -21,6 +21,8 @@ type Record struct {
 	At    time.Time `json:"at,omitzero"`
 	// UID is that of the object.
 	UID string `json:"uid,omitempty"`
+	// Warnings are what the API said of it, a line each.
+	Warnings string `json:"warnings,omitempty"`
 }
 
 // Plan returns which objects of the files are to be there, and which of those that were applied before are not. Of a file with an

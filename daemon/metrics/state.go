@@ -17,6 +17,7 @@ import (
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/cron"
+	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/objects"
 	jobd "github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/store"
@@ -64,11 +65,15 @@ func (s States) Collect(out chan<- prometheus.Metric) {
 	var jobs []*batchv1.Job
 	var cronJobs []*batchv1.CronJob
 	var pods []*corev1.Pod
+	var expected []notify.Expectation
 	if err := s.Store.View(func(sn *store.Snapshot) (err error) {
 		if jobs, left["jobs"], err = some[batchv1.Job](sn, objects.Jobs, liveJobs, maxJobs); err != nil {
 			return err
 		}
 		if cronJobs, left["cronjobs"], err = some[batchv1.CronJob](sn, objects.CronJobs, nil, maxCronJobs); err != nil {
+			return err
+		}
+		if expected, err = notify.Expectations(sn); err != nil {
 			return err
 		}
 		pods, left["pods"], err = some[corev1.Pod](sn, objects.Pods, livePods, maxPods)
@@ -82,6 +87,7 @@ func (s States) Collect(out chan<- prometheus.Metric) {
 	for _, cj := range cronJobs {
 		w.cronJob(cj, s.Aside.Knows(objects.Key(objects.CronJobs, cj)))
 	}
+	left["jobs expected"] = w.expected(expected)
 	for _, p := range pods {
 		w.pod(p)
 		w.containers(p, s.Usage)
@@ -270,6 +276,21 @@ func (w *stateWriter) job(j *batchv1.Job) {
 	if !known || s.Failed == 0 {
 		o.with(name, help, float64(s.Failed), []string{"reason"}, "")
 	}
+}
+
+// expected writes what is expected of names of Jobs, of those first that are overdue, and returns how many it has left out.
+func (w *stateWriter) expected(all []notify.Expectation) (left int) {
+	slices.SortStableFunc(all, func(a, b notify.Expectation) int { return a.Due().Compare(b.Due()) })
+	left = max(len(all)-maxJobs, 0)
+	for _, e := range all[:len(all)-left] {
+		o := of{w, []string{"namespace", "job_name"}, []string{e.Namespace, e.Name}}
+		o.gauge("jobd_job_overdue", "Whether no Job of the name has succeeded within the time that is expected.", flag(e.Late(time.Now())))
+		if e.Last != nil {
+			o.gauge("jobd_job_last_successful_time", "When a Job of a name was last complete of which that is expected, in seconds since 1970.",
+				float64(e.Last.Unix()))
+		}
+	}
+	return left
 }
 
 func (w *stateWriter) cronJob(cj *batchv1.CronJob, aside bool) {

@@ -3,6 +3,8 @@ package metrics
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/objects"
 	jobd "github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/store"
@@ -179,6 +182,55 @@ func TestMetricsOfObjects(t *testing.T) {
 	}
 	if next := got["kube_cronjob_next_schedule_time{cronjob=c,namespace=ns}"]; next <= float64(time.Now().Unix()) {
 		t.Errorf("the next time of the CronJob is %v", next)
+	}
+}
+
+// Of names of which a success is expected those are shown first that are overdue.
+func TestMetricsOfWhatIsExpected(t *testing.T) {
+	s := fill(t)
+	last := time.Now().Add(-3 * time.Hour)
+	if err := s.Update(t.Context(), func(tx *store.Tx) error {
+		put := func(name string, m notify.Memory) error {
+			value, err := json.Marshal(m)
+			if err == nil {
+				tx.Put(store.Object{Key: notify.MemoryKey("ns", name), Value: value})
+			}
+			return err
+		}
+		for i := range maxJobs {
+			if err := put(fmt.Sprintf("%s%d", notify.OfJobs, i), notify.Memory{Every: time.Hour, Since: time.Now()}); err != nil {
+				return err
+			}
+		}
+		return errors.Join(
+			put(notify.OfJobs+"late", notify.Memory{Every: 2 * time.Hour}.Succeeded(last)),
+			put(notify.OfJobs+"failed", notify.Memory{Failed: true}),
+			put(notify.OfCronJob+"c", notify.Memory{Failed: true}),
+		)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m := New(s)
+	m.ShowStates(States{Store: s, Live: nothingLives, Usage: noUsage})
+	got := scrape(t, m)
+	shown := 0
+	for series := range got {
+		if strings.HasPrefix(series, "jobd_job_overdue{") {
+			shown++
+		}
+	}
+	for series, want := range map[string]float64{
+		"jobd_job_overdue{job_name=late,namespace=ns}":              1,
+		"jobd_job_overdue{job_name=0,namespace=ns}":                 0,
+		"jobd_job_last_successful_time{job_name=late,namespace=ns}": float64(last.Unix()),
+		"jobd_state_metrics_left_out{resource=jobs expected}":       1,
+	} {
+		if value, ok := got[series]; !ok || value != want {
+			t.Errorf("%s is %v (%t), want %v", series, value, ok, want)
+		}
+	}
+	if shown != maxJobs {
+		t.Errorf("%d names are shown", shown)
 	}
 }
 

@@ -62,7 +62,7 @@ func (e *Expectations) Rebuild(s *store.Snapshot, now time.Time) (err error) {
 			e.timers.Set(e, o.Key, dueOf(m))
 		}
 		namespace, stored := objects.NameOf(o.Key)
-		if name, ok := strings.CutPrefix(stored, ofCronJob); ok {
+		if name, ok := strings.CutPrefix(stored, notify.OfCronJob); ok {
 			if cj, ok := s.Get(store.Key(objects.CronJobs, namespace, name)); !ok || cj.UID != o.UID {
 				e.orphans = append(e.orphans, o.Key)
 			}
@@ -120,11 +120,10 @@ func (e *Expectations) expect(key string, cj *batchv1.CronJob, now time.Time) {
 
 // dueOf returns when something is due for Jobs of one name: a success, or, once that is overdue, to forget them.
 func dueOf(m notify.Memory) time.Time {
-	due := m.Since.Add(m.Every)
 	if m.Overdue != nil {
-		return due.Add(abandoned)
+		return m.Due().Add(abandoned)
 	}
-	return due
+	return m.Due()
 }
 
 // Fold takes in what clients write to CronJobs.
@@ -151,7 +150,7 @@ func (e *Expectations) Gone(p *loop.Pass, o store.Object) {
 	case objects.CronJobs:
 		namespace, name := objects.NameOf(o.Key)
 		e.timers.Set(e, o.Key, time.Time{})
-		p.Delete(memoryKey(namespace, ofCronJob+name))
+		p.Delete(notify.MemoryKey(namespace, notify.OfCronJob+name))
 	case objects.NoticeMemories:
 		e.drop(o.Key)
 	}
@@ -166,19 +165,19 @@ func (e *Expectations) JobChanged(p *loop.Pass, _ string, j *batchv1.Job) error 
 	if every == 0 && len(e.names) == 0 {
 		return nil
 	}
-	key := memoryKey(j.Namespace, ofJobs+j.Name)
+	key := notify.MemoryKey(j.Namespace, notify.OfJobs+j.Name)
 	if every == 0 && !e.names[key] {
 		return nil
 	}
-	was, err := readMemory(p, j.Namespace, ofJobs+j.Name, "")
+	was, err := notify.ReadMemory(p, j.Namespace, notify.OfJobs+j.Name, "")
 	if err != nil {
 		return err
 	}
 	is := was
 	if every == 0 {
-		is.Every, is.Since, is.Wanted, is.Overdue = 0, time.Time{}, nil, nil
+		is.Every, is.Since, is.Last, is.Wanted, is.Overdue = 0, time.Time{}, nil, nil, nil
 		e.drop(key)
-		return putMemory(p, j.Namespace, ofJobs+j.Name, "", was, is)
+		return putMemory(p, j.Namespace, notify.OfJobs+j.Name, "", was, is)
 	}
 	if !e.names[key] {
 		namespace, _ := objects.NameOf(key)
@@ -196,14 +195,14 @@ func (e *Expectations) JobChanged(p *loop.Pass, _ string, j *batchv1.Job) error 
 	if is.Wanted = &wanted; e.teller.idle(wanted) {
 		is.Wanted = nil
 	}
-	if end := batch.End(&j.Status); end != nil && end.Type == batchv1.JobComplete && end.LastTransitionTime.After(is.Since) {
-		is.Since = end.LastTransitionTime.Time
-		due = is.Since.Add(every)
+	if end := batch.End(&j.Status); end != nil && end.Type == batchv1.JobComplete && !end.LastTransitionTime.Time.Before(is.Since) {
+		is = is.Succeeded(end.LastTransitionTime.Time)
+		due = is.Due()
 		if e.teller.idle(wanted) { // which else says that it has recovered
 			is.Overdue = nil
 		}
 	}
-	if err := putMemory(p, j.Namespace, ofJobs+j.Name, "", was, is); err != nil {
+	if err := putMemory(p, j.Namespace, notify.OfJobs+j.Name, "", was, is); err != nil {
 		return err
 	}
 	e.timers.Set(e, key, due)
@@ -226,13 +225,13 @@ func (e *Expectations) Due(p *loop.Pass, key string) error {
 	}
 	// It is looked at again after a success that comes now; then the time since that counts.
 	e.timers.Set(e, key, p.Now.Add(notices.Every(cj.Annotations)))
-	was, err := readMemory(p, cj.Namespace, ofCronJob+cj.Name, cj.UID)
+	was, err := notify.ReadMemory(p, cj.Namespace, notify.OfCronJob+cj.Name, cj.UID)
 	if err != nil || was.Overdue != nil && was.Overdue.Equal(late.Due) {
 		return err
 	}
 	is := was
 	is.Overdue = &late.Due
-	if err := putMemory(p, cj.Namespace, ofCronJob+cj.Name, cj.UID, was, is); err != nil {
+	if err := putMemory(p, cj.Namespace, notify.OfCronJob+cj.Name, cj.UID, was, is); err != nil {
 		return err
 	}
 	n := notify.CronJobOverdue(cj, late.Due, p.Now)
@@ -242,7 +241,7 @@ func (e *Expectations) Due(p *loop.Pass, key string) error {
 // nameDue looks at Jobs of one name.
 func (e *Expectations) nameDue(p *loop.Pass, key string) error {
 	namespace, stored := objects.NameOf(key)
-	was, err := readMemory(p, namespace, stored, "")
+	was, err := notify.ReadMemory(p, namespace, stored, "")
 	if err != nil || was.Every == 0 {
 		return err
 	}
@@ -262,7 +261,7 @@ func (e *Expectations) nameDue(p *loop.Pass, key string) error {
 		return err
 	}
 	e.timers.Set(e, key, dueOf(is))
-	name := strings.TrimPrefix(stored, ofJobs)
+	name := strings.TrimPrefix(stored, notify.OfJobs)
 	n := notify.JobsOverdue(namespace, name, was, p.Now)
 	about := corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: namespace, Name: name}
 	if j, ok, err := p.Jobs.Get(store.Key(objects.Jobs, namespace, name)); err != nil {

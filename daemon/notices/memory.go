@@ -2,7 +2,6 @@ package notices
 
 import (
 	"encoding/json"
-	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,12 +11,6 @@ import (
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
-)
-
-// What is remembered of a CronJob or of Jobs of one name is stored by these names, in their namespace.
-const (
-	ofCronJob = "cronjob."
-	ofJobs    = "job."
 )
 
 // claimsCronJob reports whether a Job says that a CronJob controls it. Whoever creates a Job may say so of any.
@@ -42,9 +35,9 @@ func cronJobOf(p *loop.Pass, j *batchv1.Job) (*batchv1.CronJob, error) {
 // nameOf returns under which name something is remembered of a Job that a CronJob controls, or none (nil), and the UID of that.
 func nameOf(j *batchv1.Job, cj *batchv1.CronJob) (name string, owner types.UID) {
 	if cj != nil {
-		return ofCronJob + cj.Name, cj.UID
+		return notify.OfCronJob + cj.Name, cj.UID
 	}
-	return ofJobs + j.Name, ""
+	return notify.OfJobs + j.Name, ""
 }
 
 // forgetAfter is for how long it is remembered that the last Job of a name has failed, if no other comes.
@@ -52,22 +45,6 @@ const forgetAfter = 30 * 24 * 60 * 60 // seconds
 
 // maxRemembered is of how many names of Jobs of a namespace something is remembered.
 const maxRemembered = 1000
-
-func memoryKey(namespace, name string) string {
-	return store.Key(objects.NoticeMemories, namespace, name)
-}
-
-// readMemory returns what is remembered; of another CronJob of the same name nothing is.
-func readMemory(from objects.Getter, namespace, name string, owner types.UID) (m notify.Memory, err error) {
-	o, ok := from.Get(memoryKey(namespace, name))
-	if !ok || o.UID != string(owner) {
-		return m, nil
-	}
-	if err := json.Unmarshal(o.Value, &m); err != nil {
-		return m, fmt.Errorf("%s: %w", o.Key, err)
-	}
-	return m, nil
-}
 
 // putMemory stores what is to be remembered, if that is not what was.
 func putMemory(p *loop.Pass, namespace, name string, owner types.UID, was, is notify.Memory) error {
@@ -79,7 +56,7 @@ func putMemory(p *loop.Pass, namespace, name string, owner types.UID, was, is no
 	if err != nil || string(value) == string(before) {
 		return err
 	}
-	key := memoryKey(namespace, name)
+	key := notify.MemoryKey(namespace, name)
 	if is.Empty() {
 		p.Delete(key)
 		return nil

@@ -132,7 +132,7 @@ func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 		return true
 	})
 	s.Keys(objects.NoticeMemories+"/", "", func(key string) bool {
-		if namespace, name := objects.NameOf(key); strings.HasPrefix(name, ofJobs) {
+		if namespace, name := objects.NameOf(key); strings.HasPrefix(name, notify.OfJobs) {
 			t.remember(namespace, name)
 		}
 		return true
@@ -355,7 +355,7 @@ func (t *Teller) putMark(p *loop.Pass, key string, uid types.UID, rec *record, m
 // decide writes what a change of a Job means, which a CronJob controls, or none.
 func (t *Teller) decide(p *loop.Pass, j *batchv1.Job, cj *batchv1.CronJob, was notify.Seen, wanted notices.Wanted) error {
 	name, owner := nameOf(j, cj)
-	memory, err := readMemory(p, j.Namespace, name, owner)
+	memory, err := notify.ReadMemory(p, j.Namespace, name, owner)
 	if err != nil {
 		return err
 	}

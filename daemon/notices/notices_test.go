@@ -247,6 +247,15 @@ func TestExpectedOfAName(t *testing.T) {
 		expect(w, "in time")
 		time.Sleep(2 * time.Hour)
 		expect(w, "too late", "ops overdue backup")
+		if err := w.Store.View(func(s *store.Snapshot) error {
+			all, err := notify.Expectations(s)
+			if err != nil || len(all) != 1 || all[0].Name != "backup" || !all[0].Late(time.Now()) || all[0].Last == nil || !all[0].Last.Equal(all[0].Since) {
+				t.Errorf("what is expected of names: %+v, %v", all, err)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 		backup("0", true)
 		expect(w, "mended", "ops overdue backup", "ops recovered backup")
 		time.Sleep(28 * time.Hour)

@@ -50,10 +50,24 @@ type Memory struct {
 	Overdue *time.Time `json:"overdue,omitempty"`
 
 	// Every and Since are of an expectation of Jobs of one name: within which time one has to succeed, and since when that is
-	// so. Wanted is what the last of them asks for, which may be gone when a notice is due.
+	// so. Last is when one has succeeded that was expected; nil if none has. Wanted is what the last of them asks for, which may
+	// be gone when a notice is due.
 	Every  time.Duration   `json:"every,omitempty"`
 	Since  time.Time       `json:"since,omitzero"`
+	Last   *time.Time      `json:"last,omitempty"`
 	Wanted *notices.Wanted `json:"wanted,omitempty"`
+}
+
+// Due returns by when the next success of the name is expected.
+func (m Memory) Due() time.Time { return m.Since.Add(m.Every) }
+
+// Late reports whether that has passed.
+func (m Memory) Late(now time.Time) bool { return !now.Before(m.Due()) }
+
+// Succeeded returns what is remembered once a Job of the name has succeeded.
+func (m Memory) Succeeded(at time.Time) Memory {
+	m.Since, m.Last = at, &at
+	return m
 }
 
 // Empty reports whether there is nothing to be remembered.
@@ -95,7 +109,7 @@ func Decide(was Seen, j *batchv1.Job, cronJob string, m Memory, after time.Durat
 	if end.Type == batchv1.JobComplete {
 		m.Failed, m.Overdue = false, nil
 		if m.Every > 0 {
-			m.Since = n.At
+			m = m.Succeeded(n.At)
 		}
 	}
 	return append(said, n), m
@@ -181,7 +195,11 @@ func JobsOverdue(namespace, name string, m Memory, now time.Time) Notice {
 		Object: Object{Kind: "Job", Namespace: namespace, Name: name},
 		Help:   "jobctl history " + name + " -n " + namespace,
 	}
-	n.Message = overdue(m.Every, nil, now)
+	var last *metav1.Time
+	if m.Last != nil {
+		last = ptr.To(metav1.NewTime(*m.Last))
+	}
+	n.Message = overdue(m.Every, last, now)
 	return n
 }
 

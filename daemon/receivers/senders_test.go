@@ -72,7 +72,13 @@ func TestWebhook(t *testing.T) {
 		status = code
 		if err := w.send(t.Context(), notice()); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%d: %v", code, err)
+		} else if errors.As(err, new(*forGood)) {
+			t.Errorf("%d: it is not tried again", code)
 		}
+	}
+	status = http.StatusGone
+	if err := w.send(t.Context(), notice()); !errors.As(err, new(*forGood)) || !strings.Contains(err.Error(), "is retired") {
+		t.Errorf("410: %v", err)
 	}
 	server.Close()
 	if err := w.send(t.Context(), notice()); err == nil || strings.Contains(err.Error(), "secret") {

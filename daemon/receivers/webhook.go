@@ -69,7 +69,14 @@ func (w *webhook) send(ctx context.Context, n *notify.Pending) error {
 		}
 		request.Header.Set("Authorization", "Bearer "+secret)
 	}
-	return call(w.client, request)
+	err = call(w.client, request)
+	var answer *refusedCall
+	if errors.As(err, &answer) && answer.status == http.StatusGone {
+		// As CloudEvents' rules for webhooks have it. Any other answer may be that of something in front of the receiver, such as the 404 of
+		// a proxy while its service is restarted, and late is better than never.
+		return &forGood{fmt.Errorf("the receiver says that it is retired: give it another URL, or take it out of the settings (%w)", err)}
+	}
+	return err
 }
 
 // healthcheck pings a service.

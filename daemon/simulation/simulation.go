@@ -2,8 +2,8 @@
 // and how the Jobs end.
 //
 // In come one or several Jobs and how their containers behave. Out goes a timeline with the final status. All decisions are the
-// daemon's own (daemon/job, daemon/pod, daemon/node, daemon/hold); only what happens to containers is made up. Nothing here does I/O,
-// and the same input always gives the same output.
+// daemon's own (daemon/job, daemon/pod, daemon/node, daemon/hold), and so are forecasts (daemon/forecast); only what happens to
+// containers is made up. Nothing here does I/O, and the same input always gives the same output.
 package simulation
 
 import (
@@ -22,8 +22,10 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	wire "github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/duty"
+	"github.com/jobd/jobd/daemon/forecast"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -100,6 +102,8 @@ type Entry struct {
 	Pod     string `json:"pod,omitempty"`
 	Index   *int   `json:"index,omitempty"`
 	Message string `json:"message"`
+	// Expected is when a pod that waits for room is expected to start, as the daemon would say it then; nil if nobody knows.
+	Expected *wire.Expected `json:"expected,omitempty"`
 }
 
 // Result is what has happened.
@@ -163,6 +167,7 @@ type simulation struct {
 	live       []*simulated // the pods for which something is left to be done
 	byUID      map[types.UID]*simulated
 	created    int // pods
+	foretold   int // how many pods that wait were told when they start
 	groups     []*group
 	undecided  []*group                     // of these, in which something has changed
 	namespaces map[string]map[string]string // their annotations
@@ -176,9 +181,10 @@ type played struct {
 	record   *job.Record
 	begin    time.Time // of it
 	begun    bool
-	priority int32        // of its pods
-	pods     []*simulated // in the order of their creation; those that are gone are nil
-	attempts map[int]int  // of an index
+	priority int32         // of its pods
+	pods     []*simulated  // in the order of their creation; those that are gone are nil
+	attempts map[int]int   // of an index
+	took     forecast.Runs // of its pods that have succeeded
 	wake     time.Time
 	dirty    bool      // it is to be decided on
 	awaits   []*need   // Jobs after which it begins
@@ -427,19 +433,6 @@ func (s *played) tell(what string, p *simulated, format string, args ...any) {
 	s.result.Timeline = append(s.result.Timeline, e)
 	if what != "Condition" { // those of a window come again and again, and the last ones of the Job once
 		s.moved = s.now
-	}
-}
-
-// tellWaits tells which pods have no room.
-func (s *simulation) tellWaits() {
-	for _, p := range s.live {
-		if p.told || p.Spec.NodeName != "" {
-			continue
-		}
-		if why := s.node.Why(p.UID); why != "" {
-			p.told = true
-			p.of.tell("Waits", p, "waits for room: %s", why)
-		}
 	}
 }
 

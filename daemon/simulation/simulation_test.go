@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -251,4 +252,71 @@ func growing(t *testing.T) *batchv1.Job {
 	batch.SetJobDefaults(j)
 	batch.PrepareJob(j)
 	return j
+}
+
+// A pod that waits is told when it is expected to start, by what the daemon would say it by: deadlines, and how long pods of its Job took.
+func TestForecastsInASimulation(t *testing.T) {
+	ask := func(spec batchv1.JobSpec) *batchv1.Job {
+		j := newJob(spec)
+		j.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+		return j
+	}
+	limited := ask(batchv1.JobSpec{ActiveDeadlineSeconds: ptr.To[int64](1800)})
+	limited.Name, limited.UID = "limited", "l"
+	gang := ask(batchv1.JobSpec{
+		Completions: ptr.To[int32](2), Parallelism: ptr.To[int32](2), CompletionMode: ptr.To(batchv1.IndexedCompletion),
+		Scheduling: &batchv1.JobSchedulingConfiguration{SchedulingPolicy: &schedulingv1alpha3.WorkloadPodGroupSchedulingPolicy{
+			Gang: &schedulingv1alpha3.WorkloadPodGroupGangSchedulingPolicy{},
+		}},
+	})
+	for name, c := range map[string]struct {
+		jobs  []*batchv1.Job
+		rules []string
+		want  []string // of those that wait, in order
+		cpu   int64
+	}{
+		"a gang behind a deadline": {
+			[]*batchv1.Job{limited, gang}, []string{"job=limited: after=1h"}, []string{"by 31m19s (by deadline)", "by 31m19s (by deadline)"}, 2000,
+		},
+		"behind a deadline": {
+			// A limit is rounded up to one of few kinds.
+			[]*batchv1.Job{limited, ask(batchv1.JobSpec{})}, []string{"job=limited: after=1h"}, []string{"by 31m19s (by deadline)"}, 1000,
+		},
+		"behind what nobody knows": {[]*batchv1.Job{ask(batchv1.JobSpec{}), limited}, []string{"job=j: after=1m"}, []string{""}, 1000},
+		"behind pods of the same Job": {
+			[]*batchv1.Job{ask(batchv1.JobSpec{Completions: ptr.To[int32](4), Parallelism: ptr.To[int32](2)})}, []string{"*: after=10s"},
+			[]string{"", "at 20s (as pods of it before)", "at 30s (as pods of it before)"}, 1000,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var rules []Rule
+			for _, text := range c.rules {
+				r, err := ParseRule(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				rules = append(rules, r)
+			}
+			r, err := Run(Config{
+				Job: c.jobs[0], More: c.jobs[1:], Begin: time.Unix(1_700_000_000, 0), Allocatable: requests.Resources{"cpu": c.cpu},
+				Behave: Rules(rules, 1, func(Start) End { return Default }),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range r.Timeline {
+				if e.What == "Waits" {
+					_, words, _ := strings.Cut(e.Message, "; its start is expected ")
+					if (e.Expected != nil) != (words != "") {
+						t.Errorf("%q has %v", e.Message, e.Expected)
+					}
+					got = append(got, words)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("expected %q, want %q\n%s", got, c.want, r.Text())
+			}
+		})
+	}
 }

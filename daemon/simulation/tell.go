@@ -18,6 +18,7 @@ func (s *played) tellCounted(p *simulated, r job.Release) {
 	switch {
 	case r.Outcome == job.Succeeded:
 		words = "counts as succeeded"
+		s.ran(p)
 	case r.Outcome == job.Failed:
 		words = "counts as failed"
 	case r.Action == batchv1.PodFailurePolicyActionIgnore:

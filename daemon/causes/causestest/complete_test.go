@@ -20,9 +20,10 @@ import (
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/notify"
 )
 
-// cronJobs are the explanations of CronJobs with each cause that is theirs alone.
+// cronJobs are the explanations of CronJobs with each cause that is theirs alone, and of the name of a Job that is gone.
 func cronJobs() (all []*why.Explanation) {
 	w := causes.World{Now: Now, Source: why.FromRecords}
 	var jobs []*batchv1.Job
@@ -43,6 +44,11 @@ func cronJobs() (all []*why.Explanation) {
 	})
 	add(w, nil, func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = ptr.To[int64](1) })
 	add(w, nil, func(cj *batchv1.CronJob) { cj.Annotations = map[string]string{notices.EveryAnnotation: "2h"} })
+	w.Expected = &notify.Memory{Every: 2 * time.Hour, Since: Now.Add(-3 * time.Hour), Last: ptr.To(Now.Add(-3 * time.Hour))}
+	all = append(all, causes.NoJob(w, "n", "gone"))
+	w.Expected = &notify.Memory{Every: 2 * time.Hour, Since: Now}
+	all = append(all, causes.Job(w, newJob(func(*batchv1.Job) {}), nil))
+	w.Expected = nil
 	failed := Cases()["exit code"]
 	add(w, failed.Explain(), func(*batchv1.CronJob) {})
 	for range 10 {
