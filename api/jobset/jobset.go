@@ -7,12 +7,13 @@ package jobset
 
 import (
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // Labels and annotations of the Jobs and pods of a JobSet that its API package does not name.
@@ -21,15 +22,8 @@ const (
 	RestartAttemptKey = "jobset.sigs.k8s.io/restart-attempt"
 )
 
-// Of returns the name and the UID of the JobSet that controls a Job, according to the Job; both are empty for none. A Job that
-// its creator gave a controller says so of one that exists (package admit).
-func Of(job metav1.Object) (name string, uid types.UID) {
-	owner := metav1.GetControllerOfNoCopy(job)
-	if owner == nil || owner.Kind != "JobSet" || !strings.HasPrefix(owner.APIVersion, jobsetv1.GroupVersion.Group+"/") {
-		return "", ""
-	}
-	return owner.Name, owner.UID
-}
+// Of returns the name and the UID of the JobSet that controls a Job (batch.SetOf).
+func Of(job metav1.Object) (name string, uid types.UID) { return batch.SetOf(job) }
 
 // JobName returns the name of a Job of a JobSet.
 func JobName(set, group string, index int) string { return fmt.Sprintf("%s-%s-%d", set, group, index) }

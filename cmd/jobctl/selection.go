@@ -46,6 +46,13 @@ func selecting(
 	return cmd
 }
 
+// isSetKind reports whether an argument names JobSets: jobsets/train, jobset, jobsets.jobset.x-k8s.io.
+func isSetKind(arg string) bool {
+	kind, _, _ := strings.Cut(arg, "/")
+	kind, _, _ = strings.Cut(kind, ".")
+	return kind == "jobset" || kind == "jobsets"
+}
+
 // named reports whether the objects are named, and not selected.
 func (s *selection) named() bool { return s.labels == "" && !s.all }
 
