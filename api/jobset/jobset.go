@@ -7,6 +7,7 @@ package jobset
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -74,6 +75,21 @@ func End(status *jobsetv1.JobSetStatus) *metav1.Condition {
 		}
 	}
 	return nil
+}
+
+// FirstFailed returns the name of the Job whose failure has decided about a JobSet last, as its conditions have it; empty if none has.
+func FirstFailed(status *jobsetv1.JobSetStatus) string {
+	for _, t := range []jobsetv1.JobSetConditionType{jobsetv1.JobSetFailed, jobsetv1.JobSetRestarting} {
+		for _, c := range status.Conditions {
+			if c.Type != string(t) || c.Status != metav1.ConditionTrue {
+				continue
+			}
+			if _, name, found := strings.Cut(c.Message, "(first failed job: "); found {
+				return strings.TrimSuffix(name, ")")
+			}
+		}
+	}
+	return ""
 }
 
 // Jobs returns how many Jobs a JobSet has.

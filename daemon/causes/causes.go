@@ -145,6 +145,7 @@ var jobCauses = []jobCause{
 	jobDeadline,
 	jobSignaled,
 	jobSuccessRules,
+	jobOfSet,
 	jobTTL,
 }
 
@@ -178,6 +179,7 @@ var podCauses = []podCause{
 	podProbes,
 	podGrown,
 	podRuns,
+	podOfSet,
 }
 
 // A cronJobCause returns the reasons of one kind for the state of a CronJob; none if they do not apply.
