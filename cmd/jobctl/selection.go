@@ -16,7 +16,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"k8s.io/kubectl/pkg/scheme"
 	"k8s.io/kubectl/pkg/util/completion"
 
 	"github.com/jobd/jobd/cmd/internal/submit"
@@ -46,13 +45,6 @@ func selecting(
 	return cmd
 }
 
-// isSetKind reports whether an argument names JobSets: jobsets/train, jobset, jobsets.jobset.x-k8s.io.
-func isSetKind(arg string) bool {
-	kind, _, _ := strings.Cut(arg, "/")
-	kind, _, _ = strings.Cut(kind, ".")
-	return kind == "jobset" || kind == "jobsets"
-}
-
 // named reports whether the objects are named, and not selected.
 func (s *selection) named() bool { return s.labels == "" && !s.all }
 
@@ -72,7 +64,7 @@ func (s *selection) find(f cmdutil.Factory, args []string) ([]*resource.Info, er
 	if err != nil {
 		return nil, err
 	}
-	return f.NewBuilder().WithScheme(scheme.Scheme, scheme.Scheme.PrioritizedVersionsAllGroups()...).
+	return withKinds(f.NewBuilder()).
 		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(s.everywhere).
 		LabelSelectorParam(s.labels).ResourceTypeOrNameArgs(s.all, args...).
 		ContinueOnError().Latest().Flatten().Do().Infos()
