@@ -257,6 +257,9 @@ spec:
 	if again := d.jobctl("logs", "-f", "jobsets/steps"); strings.Count(again, "\n") != strings.Count(out, "\n") {
 		t.Errorf("logs -f prints %s, logs %s", again, out)
 	}
+	if past := d.jobctl("history", "jobsets/steps"); strings.Count(past, "steps-work-1") != 2 || strings.Count(past, "Complete") != 2 {
+		t.Errorf("the history is %s", past)
+	}
 	for _, of := range []string{"jobs/steps-work-1", "jobsets/steps"} {
 		if out, err := d.try("jobctl", nil, "retry", of); err == nil || !strings.Contains(out, "jobctl submit --replace -f FILE") {
 			t.Errorf("retry of %s says %s", of, out)
