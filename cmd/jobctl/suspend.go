@@ -110,7 +110,8 @@ func suspendOne(ctx context.Context, client kubernetes.Interface, streams generi
 		}
 		if set, _ := batch.SetOf(o); set != "" {
 			if named {
-				return fmt.Errorf("%s belongs to a JobSet, which would undo that: jobctl %s jobsets/%s", name, strings.TrimPrefix(options.FieldManager, "jobctl-"), set)
+				verb := strings.TrimPrefix(options.FieldManager, "jobctl-")
+				return fmt.Errorf("%s belongs to a JobSet, which would undo that: jobctl %s jobsets/%s", name, verb, set)
 			}
 			return nil
 		}

@@ -396,7 +396,8 @@ func jobSetRestarts(v *jobSetView) []why.Cause {
 		Details: map[string]string{"restarts": fmt.Sprint(n), "restartsCountTowardsMax": fmt.Sprint(v.set.Status.RestartsCountTowardsMax)},
 	}
 	if policy := v.set.Spec.FailurePolicy; policy != nil && v.end == nil {
-		c.Message += fmt.Sprintf(" It may begin anew %s (maxRestarts %d).", more(max(0, policy.MaxRestarts-v.set.Status.RestartsCountTowardsMax)), policy.MaxRestarts)
+		left := max(0, policy.MaxRestarts-v.set.Status.RestartsCountTowardsMax)
+		c.Message += fmt.Sprintf(" It may begin anew %s (maxRestarts %d).", more(left), policy.MaxRestarts)
 	}
 	if e := v.lastEvent(v.set.UID, "RestartJobSetFailurePolicyAction", "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction"); e != nil {
 		c.Since = why.At(core.LastSeen(e))
