@@ -120,9 +120,12 @@ func RetryJob(j *batchv1.Job, ask Retry, by string, now time.Time) error {
 	refuse := func(why string) error {
 		return apierrors.NewConflict(batchv1.Resource("jobs"), j.Name, errors.New(why))
 	}
+	set, _ := SetOf(j)
 	switch {
 	case j.DeletionTimestamp != nil:
 		return refuse("the Job is being deleted")
+	case set != "":
+		return refuse("the Job belongs to the JobSet " + set + ", which would end another attempt: " + SetIsFinal)
 	case ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName:
 		return refuse("another controller manages the Job (spec.managedBy): " + *j.Spec.ManagedBy)
 	case conditionTrue(j.Status.Conditions, batchv1.JobComplete):

@@ -72,6 +72,9 @@ func TestRetryJobIsRefused(t *testing.T) {
 		"the Job has not finished":   func(j *batchv1.Job) { j.Status.Conditions = nil },
 		"the Job is being deleted":   func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
 		"another controller manages": func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/other") },
+		"the Job belongs to the JobSet train, which would end another attempt": func(j *batchv1.Job) {
+			j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", Controller: ptr.To(true)}}
+		},
 		"the Job is complete": func(j *batchv1.Job) {
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 		},

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // Labels and annotations of the Jobs and pods of a JobSet that its API package does not name.
@@ -21,15 +23,8 @@ const (
 	RestartAttemptKey = "jobset.sigs.k8s.io/restart-attempt"
 )
 
-// Of returns the name and the UID of the JobSet that controls a Job, according to the Job; both are empty for none. A Job that
-// its creator gave a controller says so of one that exists (package admit).
-func Of(job metav1.Object) (name string, uid types.UID) {
-	owner := metav1.GetControllerOfNoCopy(job)
-	if owner == nil || owner.Kind != "JobSet" || !strings.HasPrefix(owner.APIVersion, jobsetv1.GroupVersion.Group+"/") {
-		return "", ""
-	}
-	return owner.Name, owner.UID
-}
+// Of returns the name and the UID of the JobSet that controls a Job (batch.SetOf).
+func Of(job metav1.Object) (name string, uid types.UID) { return batch.SetOf(job) }
 
 // JobName returns the name of a Job of a JobSet.
 func JobName(set, group string, index int) string { return fmt.Sprintf("%s-%s-%d", set, group, index) }
@@ -80,6 +75,21 @@ func End(status *jobsetv1.JobSetStatus) *metav1.Condition {
 		}
 	}
 	return nil
+}
+
+// FirstFailed returns the name of the Job whose failure has decided about a JobSet last, as its conditions have it; empty if none has.
+func FirstFailed(status *jobsetv1.JobSetStatus) string {
+	for _, t := range []jobsetv1.JobSetConditionType{jobsetv1.JobSetFailed, jobsetv1.JobSetRestarting} {
+		for _, c := range status.Conditions {
+			if c.Type != string(t) || c.Status != metav1.ConditionTrue {
+				continue
+			}
+			if _, name, found := strings.Cut(c.Message, "(first failed job: "); found {
+				return strings.TrimSuffix(name, ")")
+			}
+		}
+	}
+	return ""
 }
 
 // Jobs returns how many Jobs a JobSet has.

@@ -108,6 +108,7 @@ func Defaults(
 		on([]string{"get"}, in(""), "nodes/usage", "pods/why"),
 		on(reads, in("history.jobd.dev"), "jobs"),
 		on(reads, in("jobset.x-k8s.io"), "jobsets", "jobsets/status"),
+		on([]string{"get"}, in("jobset.x-k8s.io"), "jobsets/why"),
 		on([]string{"list"}, in("shares.jobd.dev"), "shares"))
 	add("system:basic-user", nil,
 		on([]string{"create"}, in("authentication.k8s.io"), "selfsubjectreviews"),

@@ -91,6 +91,8 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		objects.TableConvertor = queueColumn{objects.TableConvertor, s.config.Queue, s.config.Forecasts}
 	case schema.GroupResource{Group: "batch", Resource: "cronjobs"}:
 		served["cronjobs/why"] = &explanation{inJSON, k, s}
+	case schema.GroupResource{Group: "jobset.x-k8s.io", Resource: "jobsets"}:
+		served["jobsets/why"] = &explanation{inJSON, k, s}
 	case schema.GroupResource{Resource: "services"},
 		schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
 		objects.AfterDelete = func(deleted runtime.Object, _ *metav1.DeleteOptions) { s.keepKubernetesService(deleted) }

@@ -17,7 +17,7 @@ import (
 	"github.com/jobd/jobd/api/why"
 )
 
-// explanation serves GET .../NAME/why of Jobs, pods and CronJobs: why the object is in the state that it is in.
+// explanation serves GET .../NAME/why of Jobs, pods, CronJobs and JobSets: why the object is in the state that it is in.
 type explanation struct {
 	rawAnswer
 	kind   *kind.Kind

@@ -1,5 +1,5 @@
-// Package why is the format in which jobd says why a Job, a pod or a CronJob is in the state that it is in:
-// GET .../jobs/NAME/why, .../pods/NAME/why and .../cronjobs/NAME/why, which only jobd has, answer with an Explanation as
+// Package why is the format in which jobd says why a Job, a pod, a CronJob or a JobSet is in the state that it is in:
+// GET .../jobs/NAME/why, .../pods/NAME/why, .../cronjobs/NAME/why and .../jobsets/NAME/why, which only jobd has, answer with an Explanation as
 // JSON. Print writes one in sentences, as "jobctl why" does.
 package why
 
@@ -48,14 +48,14 @@ type Explanation struct {
 
 // Reference names an object.
 type Reference struct {
-	Kind      string `json:"kind"` // Job, Pod, CronJob, Node, ConfigMap ...
+	Kind      string `json:"kind"` // Job, Pod, CronJob, JobSet, Node, ConfigMap ...
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
 
 // String returns the object as jobctl takes it: jobs/pi.
 func (r Reference) String() string {
-	plural := map[string]string{"Job": "jobs/", "Pod": "pods/", "CronJob": "cronjobs/", "Node": "nodes/"}[r.Kind]
+	plural := map[string]string{"Job": "jobs/", "Pod": "pods/", "CronJob": "cronjobs/", "JobSet": "jobsets/", "Node": "nodes/"}[r.Kind]
 	if plural == "" {
 		return r.Kind + " " + r.Name
 	}

@@ -15,10 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	operator "k8s.io/apimachinery/pkg/selection"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
@@ -26,7 +28,7 @@ import (
 )
 
 // historical are the kinds whose runs the history has.
-var historical = []string{"jobs", "cronjobs"}
+var historical = []string{"jobs", "cronjobs", "jobsets"}
 
 // historyOptions are the flags of jobctl history.
 type historyOptions struct {
@@ -42,10 +44,10 @@ type historyOptions struct {
 func newHistoryCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	o := &historyOptions{}
 	cmd := &cobra.Command{
-		Use:                   "history [NAME | jobs/NAME | cronjobs/NAME] [-l SELECTOR] [--since 7d] [--user USER] [-o wide|json|yaml]",
+		Use:                   "history [NAME | jobs/NAME | cronjobs/NAME | jobsets/NAME] [-l SELECTOR] [--since 7d] [--user USER] [-o wide|json|yaml]",
 		DisableFlagsInUseLine: true,
 		Short:                 "List Jobs that have ended: who ran them, when, their results and what they used",
-		Long: `List Jobs that have ended, the latest first: who created them, when they ran and how they ended, the exit codes of their pods, the CPU time they used, the peak memory of any one container, and how many retries there were. A bare name means a Job; cronjobs/NAME means the Jobs that the CronJob started.
+		Long: `List Jobs that have ended, the latest first: who created them, when they ran and how they ended, the exit codes of their pods, the CPU time they used, the peak memory of any one container, and how many retries there were. A bare name means a Job; cronjobs/NAME means the Jobs that the CronJob started, and jobsets/NAME those of the JobSet, of all its attempts.
 
 A Job stays in this list after it is deleted, by a person or by its TTL, for as long as the settings --history-age and --history-size of jobd allow. A Job of a CronJob belongs to the user who created the CronJob. Exit codes are followed by the number of pods that had them, if there are several: "0(3),137".`,
 		Example: `  # What ran in this namespace lately
@@ -56,6 +58,9 @@ A Job stays in this list after it is deleted, by a person or by its TTL, for as 
 
   # The runs of a CronJob in the last week
   jobctl history cronjobs/backup --since 7d
+
+  # The Jobs of a JobSet
+  jobctl history jobsets/train
 
   # What asks for much more memory than it needs
   jobctl history --waste --since 30d
@@ -202,9 +207,18 @@ func (o *historyOptions) query(f cmdutil.Factory, args []string) (q history.Quer
 	case err != nil:
 		return q, err
 	case len(objects) > 1:
-		return q, errors.New("name one Job or CronJob, or select Jobs with --selector")
+		return q, errors.New("name one Job, CronJob or JobSet, or select Jobs with --selector")
 	case objects[0].resource == "cronjobs":
 		q.CronJob = objects[0].name
+	case objects[0].resource == "jobsets":
+		of, err := labels.NewRequirement(jobsetv1.JobSetNameKey, operator.Equals, []string{objects[0].name})
+		if err != nil {
+			return q, err
+		}
+		if q.Labels == nil {
+			q.Labels = labels.NewSelector()
+		}
+		q.Labels = q.Labels.Add(*of)
 	default:
 		q.Name = objects[0].name
 	}

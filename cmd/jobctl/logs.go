@@ -21,6 +21,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/cmd/util/podcmd"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 
@@ -56,6 +57,10 @@ func extendLogs(root *cobra.Command, getter genericclioptions.RESTClientGetter, 
 		"For a Job: the logs of each container from before its restarts too, not only since the last one")
 	kubectls := logs.Run
 	logs.Run = func(cmd *cobra.Command, args []string) {
+		if name, ok := setNamed(args); ok {
+			cmdutil.CheckErr(l.logsOfSet(cmd, getter, name))
+			return
+		}
 		kubectls(cmd, jobInstead(contextOf(cmd), getter, args))
 	}
 	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
@@ -111,6 +116,9 @@ func (l *jobLogs) choose(cluster, far bool) {
 		}
 		return
 	}
+	logs.Long += "\n\nThe log of a JobSet (jobsets/NAME) is that of its Jobs, one after the other, each line with its group and the index " +
+		"of its Job. With --follow it goes on through all attempts of the JobSet, with up to 40 Jobs at a time."
+	logs.Example += "\n\n  # What a JobSet prints, until it has finished\n  jobctl logs -f jobsets/train"
 	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone. --tail is how many " +
 		"lines of it as a whole: those that were written last, whichever pods they are from. --prefix puts before each line its " +
 		"pod, container, index and stream, and, where they are not the first: attempt=2, of the Job (jobctl retry); try=2, the " +

@@ -61,7 +61,7 @@ func prioritize(ctx context.Context, f cmdutil.Factory, streams genericiooptions
 		}
 		if end := batch.End(&j.Status); end != nil && !undo {
 			help := ""
-			if end.Type == batchv1.JobFailed {
+			if set, _ := batch.SetOf(j); end.Type == batchv1.JobFailed && set == "" {
 				help = ": jobctl retry jobs/" + o.name + " runs again what failed"
 			}
 			return fmt.Errorf("job %s has finished (%s), so nothing of it waits%s", o.name, end.Type, help)

@@ -48,6 +48,8 @@ The Job begins another attempt: failures are counted anew for backoffLimit, back
 
 --index runs only these indexes again, and --param only those with this value of a Job that "jobctl submit --param" or --each has made: several flags about one variable are alternatives, and all variables must fit. Both need backoffLimitPerIndex, as such Jobs have it. The other indexes that have not succeeded stay failed; another retry runs them.
 
+A JobSet is not retried, nor is a Job of one: it begins its Jobs anew by itself, and once it has finished that is final.
+
 This works with jobd only: on a cluster, a failed Job stays failed.`,
 		Example: `  # Rerun what failed
   jobctl retry jobs/train
@@ -94,6 +96,9 @@ func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) er
 	if len(r.params) > 0 && ask.Indexes != "" {
 		return errors.New("--index and --param were given: it is one or the other")
 	}
+	if len(args) > 0 && isSetKind(args[0]) {
+		return errors.New("a JobSet is not retried: " + batch.SetIsFinal)
+	}
 	infos, err := r.which.find(f, args)
 	if err != nil {
 		return err
@@ -112,7 +117,8 @@ func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) er
 			return false
 		}
 		end := batch.End(&j.Status)
-		return end == nil || end.Type != batchv1.JobFailed
+		set, _ := batch.SetOf(j)
+		return end == nil || end.Type != batchv1.JobFailed || set != ""
 	})
 	return eachOf(infos, r.ErrOut, "No Jobs found that have failed", func(info *resource.Info) error {
 		j, ok := info.Object.(*batchv1.Job)

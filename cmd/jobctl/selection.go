@@ -16,7 +16,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"k8s.io/kubectl/pkg/scheme"
 	"k8s.io/kubectl/pkg/util/completion"
 
 	"github.com/jobd/jobd/cmd/internal/submit"
@@ -65,7 +64,7 @@ func (s *selection) find(f cmdutil.Factory, args []string) ([]*resource.Info, er
 	if err != nil {
 		return nil, err
 	}
-	return f.NewBuilder().WithScheme(scheme.Scheme, scheme.Scheme.PrioritizedVersionsAllGroups()...).
+	return withKinds(f.NewBuilder()).
 		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(s.everywhere).
 		LabelSelectorParam(s.labels).ResourceTypeOrNameArgs(s.all, args...).
 		ContinueOnError().Latest().Flatten().Do().Infos()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/cmd/internal/interactive"
 	"github.com/jobd/jobd/cmd/internal/overssh"
@@ -49,7 +50,7 @@ func (s submitter) submitCommand() *cobra.Command {
 		Short:                 "Run a Job to its end: create it, show its logs, exit with its exit code",
 		Long: `Run a Job to its end: create it, show its logs and progress, and exit with its exit code.
 
-The Job comes from a file, with the ConfigMaps, Secrets and other objects that it needs, or from flags. Objects beside the Job are applied; the Job itself is created. The logs go to the standard output as "jobctl logs -f" shows them, progress and messages to the standard error.
+The Job comes from a file, with the ConfigMaps, Secrets and other objects that it needs, or from flags. Objects beside the Job are applied; the Job itself is created. A JobSet in place of the Job is followed through all its attempts. The logs go to the standard output as "jobctl logs -f" shows them, progress and messages to the standard error.
 
 A script is run in the image by its first line (#!). Its lines with #SBATCH or #PBS say what it needs, as for Slurm and PBS; flags overrule them. What cannot be followed is refused with the number of the line: "jobctl explain slurm" lists all options.
 
@@ -122,10 +123,10 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
 func (s submitter) followCommand() *cobra.Command {
 	o := submit.FollowOptions{}
 	cmd := &cobra.Command{
-		Use:                   "follow (jobs/NAME | cronjobs/NAME)",
+		Use:                   "follow (jobs/NAME | cronjobs/NAME | jobsets/NAME)",
 		DisableFlagsInUseLine: true,
 		Short:                 "Follow a Job to its end: show its logs, exit with its exit code",
-		Long: `Follow a Job, or the last Job of a CronJob, to its end, whoever has created it: show its logs from their beginning and its progress, and exit with its exit code.
+		Long: `Follow a Job, or the last Job of a CronJob, to its end, whoever has created it: show its logs from their beginning and its progress, and exit with its exit code. A JobSet is followed through all its attempts, and the exit code of one that has failed is that of the Job that made it fail.
 
 ` + exitCodes,
 		Example: `  # Join a Job that runs, or see how one has ended
@@ -188,6 +189,9 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 	m, err := s.manifests(cmd, o, args)
 	if err != nil {
 		return s.fail(err, submit.ExitFailed)
+	}
+	if m.Set && (o.DryRun == "none" || o.DryRun == "server") && (o.Output == "" || o.Detach || o.DryRun == "server") {
+		return s.submitSet(o, m)
 	}
 	switch o.DryRun {
 	case "client":
@@ -291,6 +295,14 @@ func (s submitter) sizeMemory(m *submit.Manifests, client *submit.Client, namesp
 }
 
 func (s submitter) follow(_ *cobra.Command, o *submit.FollowOptions, args []string) int {
+	if name, ok := setNamed(args); ok {
+		if err := o.Check(); err != nil {
+			return s.fail(err, submit.ExitFailed)
+		}
+		return s.followSet(o, func(ctx context.Context, client *submit.Client, namespace string) (*jobsetv1.JobSet, error) {
+			return submit.GetJobSet(ctx, client.Kubernetes, namespace, name)
+		})
+	}
 	name, ofCronJob, err := followedName(args)
 	if err == nil {
 		err = o.Check()

@@ -15,21 +15,24 @@ import (
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/jobset"
+	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
 // suspended are the kinds that have a field spec.suspend.
-var suspended = []string{"jobs", "cronjobs"}
+var suspended = []string{"jobs", "cronjobs", "jobsets"}
 
 // newSuspendCommand makes the command that holds Jobs and CronJobs.
 func newSuspendCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	return suspendCommand(f, streams, true, &cobra.Command{
-		Use:   "suspend (jobs/NAME | cronjobs/NAME)... | (-l SELECTOR | --all) [jobs | cronjobs]",
-		Short: "Hold Jobs and CronJobs until they are resumed",
-		Long: `Hold Jobs and CronJobs until they are resumed: set their spec.suspend. A bare name means a Job.
+		Use:   "suspend (jobs/NAME | cronjobs/NAME | jobsets/NAME)... | (-l SELECTOR | --all) [jobs | cronjobs | jobsets]",
+		Short: "Hold Jobs, CronJobs and JobSets until they are resumed",
+		Long: `Hold Jobs, CronJobs and JobSets until they are resumed: set their spec.suspend. A bare name means a Job.
 
-The pods of a Job that is suspended are ended and do not count as failed; what has succeeded stays. When the Job is resumed it creates pods for the rest, and its activeDeadlineSeconds begins anew. A CronJob that is suspended starts no more Jobs; those that it has started go on.
+The pods of a Job that is suspended are ended and do not count as failed; what has succeeded stays. When the Job is resumed it creates pods for the rest, and its activeDeadlineSeconds begins anew. A CronJob that is suspended starts no more Jobs; those that it has started go on. A JobSet suspends its Jobs, and decides about each of them: suspend the whole.
 
 With --all or --selector, Jobs that have finished are left alone.`,
 		Example: `  # Hold a Job, and let it go on
@@ -50,9 +53,9 @@ With --all or --selector, Jobs that have finished are left alone.`,
 // newResumeCommand makes the command that lets Jobs and CronJobs go on.
 func newResumeCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	return suspendCommand(f, streams, false, &cobra.Command{
-		Use:   "resume (jobs/NAME | cronjobs/NAME)... | (-l SELECTOR | --all) [jobs | cronjobs]",
-		Short: "Let suspended Jobs and CronJobs go on",
-		Long: `Let suspended Jobs and CronJobs go on: unset their spec.suspend. A bare name means a Job.
+		Use:   "resume (jobs/NAME | cronjobs/NAME | jobsets/NAME)... | (-l SELECTOR | --all) [jobs | cronjobs | jobsets]",
+		Short: "Let suspended Jobs, CronJobs and JobSets go on",
+		Long: `Let suspended Jobs, CronJobs and JobSets go on: unset their spec.suspend. A bare name means a Job.
 
 A Job creates pods for what has not succeeded yet, and its activeDeadlineSeconds begins anew. A CronJob starts a Job at once if it has missed a time while it was suspended and its startingDeadlineSeconds allows it.`,
 		Example: `  # Let a Job go on
@@ -105,6 +108,13 @@ func suspendOne(ctx context.Context, client kubernetes.Interface, streams generi
 			}
 			return nil
 		}
+		if set, _ := batch.SetOf(o); set != "" {
+			if named {
+				verb := strings.TrimPrefix(options.FieldManager, "jobctl-")
+				return fmt.Errorf("%s belongs to a JobSet, which would undo that: jobctl %s jobsets/%s", name, verb, set)
+			}
+			return nil
+		}
 		if ptr.Deref(o.Spec.Suspend, false) == suspend {
 			say(name, "is "+map[bool]string{true: "suspended already", false: "not suspended"}[suspend])
 			return nil
@@ -123,8 +133,25 @@ func suspendOne(ctx context.Context, client kubernetes.Interface, streams generi
 			return err
 		}
 		say(name, done)
+	case *jobsetv1.JobSet:
+		name := "jobset.jobset.x-k8s.io/" + o.Name
+		if end := jobset.End(&o.Status); end != nil {
+			if named {
+				return fmt.Errorf("%s has finished (%s)", name, end.Type)
+			}
+			return nil
+		}
+		if jobset.Suspended(o) == suspend {
+			say(name, "is "+map[bool]string{true: "suspended already", false: "not suspended"}[suspend])
+			return nil
+		}
+		if err := client.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(submit.JobSetsPath(o.Namespace), o.Name).
+			Param("fieldManager", options.FieldManager).Body(patch).Do(ctx).Error(); err != nil {
+			return err
+		}
+		say(name, done)
 	default:
-		return fmt.Errorf("%s has no spec.suspend: name Jobs or CronJobs", strings.ToLower(obj.GetObjectKind().GroupVersionKind().Kind))
+		return fmt.Errorf("%s has no spec.suspend: name Jobs, CronJobs or JobSets", strings.ToLower(obj.GetObjectKind().GroupVersionKind().Kind))
 	}
 	return nil
 }

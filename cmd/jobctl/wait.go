@@ -16,8 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/kubectl/pkg/scheme"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/internal/printable"
@@ -46,6 +45,9 @@ func extendWait(root *cobra.Command, flags *genericclioptions.ConfigFlags, strea
 			conditions = []string{finished}
 		}
 		conditions = ofJobs(conditions)
+		if len(args) > 0 && isSetKind(args[0]) {
+			conditions = ofSets(conditions)
+		}
 		other := otherEnd(conditions)
 		if all, _ := cmd.Flags().GetBool("all"); (other != "" || slices.Contains(conditions, finished)) && len(args) == 1 && !all &&
 			!cmd.Flags().Changed("selector") && !strings.ContainsAny(args[0], "/,.") && !isKind(args[0]) {
@@ -87,13 +89,29 @@ func ofJobs(conditions []string) (out []string) {
 	return out
 }
 
+// ofSets returns conditions of Jobs as those of JobSets, of which the good end has another name.
+func ofSets(conditions []string) (out []string) {
+	for _, c := range conditions {
+		if name, is, found := strings.Cut(c, "="); found && strings.EqualFold(name, "condition") {
+			if end, value, _ := strings.Cut(is, "="); strings.EqualFold(end, string(batchv1.JobComplete)) {
+				c = "condition=" + string(jobsetv1.JobSetCompleted)
+				if value != "" {
+					c += "=" + value
+				}
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
 // otherEnd returns the end of a Job after which the only condition that is waited for does not come; "" if others may.
 func otherEnd(conditions []string) batchv1.JobConditionType {
 	if len(conditions) != 1 {
 		return ""
 	}
 	switch strings.TrimSuffix(strings.ToLower(conditions[0]), "=true") {
-	case "condition=complete":
+	case "condition=complete", "condition=completed":
 		return batchv1.JobFailed
 	case "condition=failed":
 		return batchv1.JobComplete
@@ -101,9 +119,9 @@ func otherEnd(conditions []string) batchv1.JobConditionType {
 	return ""
 }
 
-// isKind reports whether a word is one for Jobs or CronJobs, after which a name or a selector follows.
+// isKind reports whether a word is one for Jobs, CronJobs or JobSets, after which a name or a selector follows.
 func isKind(word string) bool {
-	return slices.Contains([]string{"job", "jobs", "cronjob", "cronjobs", "cj"}, word)
+	return slices.Contains([]string{"job", "jobs", "cronjob", "cronjobs", "cj", "jobset", "jobsets"}, word)
 }
 
 // finishedWait waits for the end of Jobs.
@@ -120,15 +138,7 @@ func (w finishedWait) run(cmd *cobra.Command, args, conditions []string) (int, e
 	if err != nil {
 		return 1, err
 	}
-	jobs, err := w.jobs(cmd, args)
-	if err != nil {
-		return 1, err
-	}
-	config, err := w.flags.ToRESTConfig()
-	if err != nil {
-		return 1, err
-	}
-	client, err := kubernetes.NewForConfig(config)
+	all, err := w.awaited(cmd, args)
 	if err != nil {
 		return 1, err
 	}
@@ -140,12 +150,12 @@ func (w finishedWait) run(cmd *cobra.Command, args, conditions []string) (int, e
 	var waiting sync.WaitGroup
 	var mu sync.Mutex
 	code := 0
-	for _, j := range jobs {
+	for _, a := range all {
 		waiting.Go(func() {
-			end, err := submit.AwaitEnd(ctx, client, j, timeout > 0)
+			complete, reason, message, err := a.end(ctx, timeout > 0)
 			mu.Lock()
 			defer mu.Unlock()
-			name := "job.batch/" + j.Name
+			name := a.name
 			switch {
 			case errors.Is(err, context.DeadlineExceeded):
 				fmt.Fprintf(w.streams.ErrOut, "error: timed out waiting for %s to finish\n", name)
@@ -153,10 +163,10 @@ func (w finishedWait) run(cmd *cobra.Command, args, conditions []string) (int, e
 			case err != nil:
 				fmt.Fprintf(w.streams.ErrOut, "error: %s: %s\n", name, printable.Text(err.Error()))
 				code = max(code, submit.ExitFailed)
-			case end.Type == batchv1.JobComplete:
+			case complete:
 				fmt.Fprintf(w.streams.Out, "%s complete\n", name)
 			default:
-				fmt.Fprintf(w.streams.Out, "%s failed: %s: %s\n", name, end.Reason, printable.Line(end.Message))
+				fmt.Fprintf(w.streams.Out, "%s failed: %s: %s\n", name, reason, message)
 				code = max(code, submit.ExitFailed)
 			}
 		})
@@ -171,30 +181,22 @@ func (w finishedWait) giveUp(cmd *cobra.Command, args []string, other batchv1.Jo
 	if err != nil || timeout == 0 {
 		return // kubectl looks once
 	}
-	jobs, err := w.jobs(cmd, args)
+	all, err := w.awaited(cmd, args)
 	if err != nil {
 		return // kubectl says what is wrong; what are no Jobs have other conditions
 	}
-	config, err := w.flags.ToRESTConfig()
-	if err != nil {
-		return
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return
-	}
-	for _, j := range jobs {
+	for _, a := range all {
 		go func() {
-			end, err := submit.AwaitEnd(context.Background(), client, j, true)
-			if err != nil || end.Type != other {
+			complete, reason, message, err := a.end(context.Background(), true)
+			if err != nil || complete != (other == batchv1.JobComplete) {
 				return
 			}
 			does := "has failed, and will not be complete"
 			if other == batchv1.JobComplete {
 				does = "is complete, and will not have failed"
 			}
-			fmt.Fprintf(w.streams.ErrOut, "error: job.batch/%s %s: %s: %s\nWithout --for, or with --for=finished, either end is waited for.\n",
-				j.Name, does, end.Reason, printable.Line(end.Message))
+			fmt.Fprintf(w.streams.ErrOut, "error: %s %s: %s: %s\nWithout --for, or with --for=finished, either end is waited for.\n",
+				a.name, does, reason, message)
 			os.Exit(submit.ExitFailed)
 		}()
 	}
@@ -209,8 +211,16 @@ func (w finishedWait) lastRun(cj *batchv1.CronJob) (*batchv1.Job, error) {
 	return runs[0], nil
 }
 
-// jobs finds the Jobs that the command line names, as kubectl does.
-func (w finishedWait) jobs(cmd *cobra.Command, args []string) ([]*batchv1.Job, error) {
+// awaited finds the Jobs and JobSets that the command line names, as kubectl does.
+func (w finishedWait) awaited(cmd *cobra.Command, args []string) ([]awaited, error) {
+	config, err := w.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := submit.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
 	namespace, explicit, err := w.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
@@ -223,28 +233,31 @@ func (w finishedWait) jobs(cmd *cobra.Command, args []string) ([]*batchv1.Job, e
 	everywhere, _ := set.GetBool("all-namespaces")
 	byLabel, _ := set.GetString("selector")
 	byField, _ := set.GetString("field-selector")
-	infos, err := resource.NewBuilder(w.flags).
-		WithScheme(scheme.Scheme, scheme.Scheme.PrioritizedVersionsAllGroups()...).
+	infos, err := withKinds(resource.NewBuilder(w.flags)).
 		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(everywhere).FilenameParam(explicit, &files).
 		LabelSelectorParam(byLabel).FieldSelectorParam(byField).SelectAllParam(all).
 		ResourceTypeOrNameArgs(all, args...).ContinueOnError().Latest().Flatten().Do().Infos()
 	if err != nil {
 		return nil, err
 	}
-	var jobs []*batchv1.Job
+	var found []awaited
 	for _, i := range infos {
+		if js, is := i.Object.(*jobsetv1.JobSet); is {
+			found = append(found, awaitedSet(client, js))
+			continue
+		}
 		j, ok := i.Object.(*batchv1.Job)
 		if cj, is := i.Object.(*batchv1.CronJob); is {
 			if j, err = w.lastRun(cj); err != nil {
 				return nil, err
 			}
 		} else if !ok {
-			return nil, fmt.Errorf("--for=finished is for Jobs, and %s is not one", i.ObjectName())
+			return nil, fmt.Errorf("--for=finished is for Jobs and JobSets, and %s is not one", i.ObjectName())
 		}
-		jobs = append(jobs, j)
+		found = append(found, awaitedJob(client, j))
 	}
-	if len(jobs) == 0 {
+	if len(found) == 0 {
 		return nil, errors.New("no matching resources found")
 	}
-	return jobs, nil
+	return found, nil
 }

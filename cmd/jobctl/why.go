@@ -20,19 +20,20 @@ import (
 
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
 // explained are the kinds that can be explained.
-var explained = []string{"jobs", "pods", "cronjobs"}
+var explained = []string{"jobs", "pods", "cronjobs", "jobsets"}
 
-// newWhyCommand makes the command that says why a Job, a pod or a CronJob is in the state that it is in.
+// newWhyCommand makes the command that says why a Job, a pod, a CronJob or a JobSet is in the state that it is in.
 func newWhyCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use:                   "why (jobs/NAME | pods/NAME | cronjobs/NAME) [-o json|yaml]",
+		Use:                   "why (jobs/NAME | pods/NAME | cronjobs/NAME | jobsets/NAME) [-o json|yaml]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Say why a Job, pod or CronJob waits, or has failed",
-		Long: `Say why a Job, pod or CronJob is waiting or has failed: the chain of causes, what it is waiting for and until when, the last lines printed by the container that decided it, and commands that help. A bare name means a Job.
+		Short:                 "Say why a Job, pod, CronJob or JobSet waits, or has failed",
+		Long: `Say why a Job, pod, CronJob or JobSet is waiting or has failed: the chain of causes, what it is waiting for and until when, the last lines printed by the container that decided it, and commands that help. A bare name means a Job.
 
 The answer comes from the state that the daemon itself decides by. A cluster (--context, --kubeconfig) has no such request: there the answer is pieced together from objects and events, says less, and tells you so.`,
 		Example: `  # Why has this Job failed?
@@ -43,6 +44,9 @@ The answer comes from the state that the daemon itself decides by. A cluster (--
 
   # Why has this CronJob not started anything?
   jobctl why cronjobs/backup
+
+  # Which group of this JobSet waits for which, which Job made it fail?
+  jobctl why jobsets/train
 
   # For programs
   jobctl why jobs/pi -o json`,
@@ -201,7 +205,7 @@ func explain(ctx context.Context, client kubernetes.Interface, o object) (*why.E
 
 // askServerWhy asks a server that knows it why an object is in its state.
 func askServerWhy(ctx context.Context, client kubernetes.Interface, o object) (*why.Explanation, error) {
-	answer := group(client, o.resource).Get().Namespace(o.namespace).Resource(o.resource).Name(o.name).SubResource("why").Do(ctx)
+	answer := askedWhy(client, o).Do(ctx)
 	if err := answer.Error(); err != nil { // not Raw's error, which does not have the server's words
 		return nil, err
 	}
@@ -216,9 +220,13 @@ func askServerWhy(ctx context.Context, client kubernetes.Interface, o object) (*
 	return said, nil
 }
 
-func group(client kubernetes.Interface, resource string) rest.Interface {
-	if resource == "pods" {
-		return client.CoreV1().RESTClient()
+func askedWhy(client kubernetes.Interface, o object) *rest.Request {
+	api := client.BatchV1().RESTClient()
+	switch o.resource {
+	case "jobsets":
+		return client.Discovery().RESTClient().Get().AbsPath(submit.JobSetsPath(o.namespace), o.name, "why")
+	case "pods":
+		api = client.CoreV1().RESTClient()
 	}
-	return client.BatchV1().RESTClient()
+	return api.Get().Namespace(o.namespace).Resource(o.resource).Name(o.name).SubResource("why")
 }

@@ -12,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/dependents"
 	"github.com/jobd/jobd/daemon/job"
@@ -28,6 +30,8 @@ func readExplained(ctx context.Context, client kubernetes.Interface, o object) (
 		return client.CoreV1().Pods(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
 	case "cronjobs":
 		return client.BatchV1().CronJobs(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+	case "jobsets":
+		return submit.GetJobSet(ctx, client, o.namespace, o.name)
 	}
 	return client.BatchV1().Jobs(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
 }
@@ -59,6 +63,8 @@ func explainFromAPI(ctx context.Context, client kubernetes.Interface, of runtime
 		return causes.Pod(w, of, j), nil
 	case *batchv1.CronJob:
 		return q.cronJob(of)
+	case *jobsetv1.JobSet:
+		return q.jobSet(of)
 	}
 	return q.job(of.(*batchv1.Job))
 }
@@ -138,6 +144,33 @@ func (q *apiQuestion) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 		}
 	}
 	return causes.CronJob(w, cj, jobs, last), nil
+}
+
+func (q *apiQuestion) jobSet(js *jobsetv1.JobSet) (*why.Explanation, error) {
+	w := q.world()
+	if err := q.events(&w, js.Namespace, js.UID); err != nil {
+		return nil, err
+	}
+	list, err := q.client.BatchV1().Jobs(js.Namespace).List(q.ctx, metav1.ListOptions{LabelSelector: jobsetv1.JobSetNameKey + "=" + js.Name})
+	if err != nil {
+		return nil, err
+	}
+	var jobs []*batchv1.Job
+	for i := range list.Items {
+		if _, owner := batch.SetOf(&list.Items[i]); owner == js.UID {
+			jobs = append(jobs, &list.Items[i])
+		}
+	}
+	for _, j := range jobs {
+		addDependent(&w, js, "Job", j)
+	}
+	var told *why.Explanation
+	if j := causes.JobOfSet(js, jobs); j != nil {
+		if told, err = q.job(j); err != nil {
+			return nil, err
+		}
+	}
+	return causes.JobSet(w, js, jobs, told), nil
 }
 
 // events reads the events about objects.

@@ -97,6 +97,9 @@ refused, its image cannot be had, jobd could not start, or its logs could not be
 		if err != nil {
 			return err
 		}
+		if m.Set {
+			return errors.New("jobd run runs a single Job, and this is a JobSet: jobctl submit -f FILE runs it on a daemon")
+		}
 		if m.AutoMemory {
 			return errors.New("--memory auto: jobd run keeps no history: give an amount, such as --memory 4Gi")
 		}

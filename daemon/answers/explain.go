@@ -13,11 +13,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/api/gpus"
 	wire "github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/storage"
@@ -106,6 +108,11 @@ func (e *Explainer) Explain(ctx context.Context, of why.Reference, may func(reso
 		cj := &batchv1.CronJob{}
 		if err = q.read(objects.CronJobs, of, cj); err == nil {
 			said, err = q.cronJob(cj)
+		}
+	case "JobSet":
+		js := &jobsetv1.JobSet{}
+		if err = q.read(objects.JobSets, of, js); err == nil {
+			said, err = q.jobSet(js)
 		}
 	default:
 		return nil, apierrors.NewBadRequest("nothing is explained of the kind " + of.Kind)
@@ -271,6 +278,53 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 		}
 	}
 	return causes.CronJob(w, cj, jobs, last), nil
+}
+
+func (q *question) jobSet(js *jobsetv1.JobSet) (*why.Explanation, error) {
+	if said := q.setAside("JobSet", objects.JobSets, js); said != nil {
+		return said, nil
+	}
+	w := q.world()
+	var jobs []*batchv1.Job
+	if err := q.Store.View(func(s *store.Snapshot) (err error) {
+		read := 0 // more Jobs than that are not looked at: an explanation names a few of them
+		s.Owned(string(js.UID), store.Key(objects.Jobs, js.Namespace, ""), "", func(key string) bool {
+			j := &batchv1.Job{}
+			var ok bool
+			if ok, err = objects.Read(s, key, j); ok && err == nil {
+				if _, owner := batch.SetOf(j); owner == js.UID {
+					jobs = append(jobs, j)
+				}
+			}
+			read++
+			return err == nil && read < explainedPods
+		})
+		if err != nil {
+			return err
+		}
+		if first := jobset.FirstFailed(&js.Status); first != "" && read == explainedPods {
+			j := &batchv1.Job{}
+			if ok, err := objects.Read(s, store.Key(objects.Jobs, js.Namespace, first), j); err != nil {
+				return err
+			} else if _, owner := batch.SetOf(j); ok && owner == js.UID {
+				jobs = append(jobs, j)
+			}
+		}
+		if err = q.dependents(s, &w, js); err != nil {
+			return err
+		}
+		return q.events(s, &w, js, nil)
+	}); err != nil {
+		return nil, err
+	}
+	var told *why.Explanation
+	if j := causes.JobOfSet(js, jobs); j != nil && q.may("jobs.batch", j.Namespace) {
+		var err error
+		if told, err = q.job(j); err != nil {
+			return nil, err
+		}
+	}
+	return causes.JobSet(w, js, jobs, told), nil
 }
 
 func (q *question) world() causes.World {

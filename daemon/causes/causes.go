@@ -150,6 +150,7 @@ var jobCauses = []jobCause{
 	jobSignaled,
 	jobSuccessRules,
 	jobExpected,
+	jobOfSet,
 	jobTTL,
 }
 
@@ -183,6 +184,7 @@ var podCauses = []podCause{
 	podProbes,
 	podGrown,
 	podRuns,
+	podOfSet,
 }
 
 // A cronJobCause returns the reasons of one kind for the state of a CronJob; none if they do not apply.

@@ -235,6 +235,10 @@ func jobSuspended(v *jobView) []why.Cause {
 		c.Message += fmt.Sprintf(" Its annotation %s has no effect here: this is no jobd, which would resume it.", batch.HeldBy(v.job.Annotations))
 	}
 	c.Help = []string{v.resume()}
+	if set, _ := batch.SetOf(v.job); set != "" { // which would suspend it again
+		c.Help = nil
+		c.Message += fmt.Sprintf(" Its JobSet %s decides about that.", set)
+	}
 	if env, ok := batch.IndexEnvOf(v.job); ok && v.Missing != nil {
 		if missing, known := v.Missing("ConfigMap", v.job.Namespace, env.ConfigMap); missing && known {
 			c.Message += fmt.Sprintf(" The ConfigMap %s with the values of its indexes (%s) does not exist: what has created the Job ended before it had created that.",

@@ -7,14 +7,16 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
 )
 
-// retried reports whether the Job can begin another attempt.
+// retried reports whether the Job can begin another attempt. A JobSet would end that of one of its Jobs.
 func (v *jobView) retried() bool {
-	return v.end != nil && v.end.Type == batchv1.JobFailed && v.Source == why.FromRecords && job.Managed(v.job)
+	set, _ := batch.SetOf(v.job)
+	return set == "" && v.end != nil && v.end.Type == batchv1.JobFailed && v.Source == why.FromRecords && job.Managed(v.job)
 }
 
 // retry is the command that begins another attempt with some flags.

@@ -114,7 +114,7 @@ func (d Dependent) cause(namespace string) why.Cause {
 		c.Since = why.At(deleted.Time)
 	}
 	switch d.Kind {
-	case "Job", "Pod", "CronJob":
+	case "Job", "Pod", "CronJob", "JobSet":
 		c.Help = []string{"jobctl why " + d.reference().String() + why.InNamespace(namespace)}
 	}
 	return c

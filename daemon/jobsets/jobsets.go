@@ -251,6 +251,9 @@ func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d job
 			return err
 		}
 	}
+	if d.Ended != "" {
+		p.Figures.JobSetEnded(js.Name, js.Namespace, d.Ended == jobsetv1.JobSetCompleted)
+	}
 	for _, e := range d.Events {
 		if err := event(p, js, e); err != nil {
 			return err

@@ -81,6 +81,7 @@ func TestAJobSetRunsToItsEnd(t *testing.T) {
 		if got := state(w.JobSet("train")); got != "data 0/1/0 workers 0/3/0 Completed" {
 			t.Errorf("in the end: %s", got)
 		}
+		w.WantFigures(map[string]float64{"jobset_completed_total{train,default}": 1})
 		time.Sleep(9 * time.Minute)
 		if w.JobSet("train") == nil {
 			t.Error("it has gone too early")

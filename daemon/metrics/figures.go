@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -90,7 +91,10 @@ func (m *Metrics) Passed(f *Figures, took time.Duration, err error) {
 		}
 	}
 	for _, namespace := range f.gone {
-		m.jobCPU.DeletePartialMatch(prometheus.Labels{"namespace": namespace})
+		for _, of := range []*prometheus.CounterVec{m.jobCPU, m.setsFailed, m.setsCompleted} {
+			of.DeletePartialMatch(prometheus.Labels{"namespace": namespace})
+		}
+		maps.DeleteFunc(m.sets, func(of [2]string, _ bool) bool { return of[1] == namespace })
 	}
 	m.observations.Add(float64(f.Observations))
 	m.podsRunning.Set(float64(f.PodsRunning))
@@ -106,6 +110,16 @@ func (f *Figures) JobSynced(mode string, d job.Decision, took time.Duration) {
 // JobElsewhere counts a new Job that another controller manages (JobSpec.ManagedBy).
 func (f *Figures) JobElsewhere(manager string) {
 	f.add(1, f.metrics.jobsElsewhere, f.metrics.managers.known(manager))
+}
+
+// JobSetEnded counts a JobSet that has finished, by its success or not, as the controller of a cluster does.
+func (f *Figures) JobSetEnded(name, namespace string, completed bool) {
+	of := f.metrics.setsFailed
+	if completed {
+		of = f.metrics.setsCompleted
+	}
+	name, namespace = f.metrics.sets.known(name, namespace)
+	f.add(1, of, name, namespace)
 }
 
 // NoticeRefused counts a notice that is not written: too many wait, or there is no such receiver.

@@ -28,6 +28,27 @@ func knownReason(reason string) string {
 // maxManagers is how many of the managers of Jobs that are managed elsewhere have a series of their own: the first ones.
 const maxManagers = 100
 
+// maxSets is how many JobSets have series of their own, by name: the first ones, and more as namespaces go.
+const maxSets = 1000
+
+// setNames are the names of JobSets that have a series, with their namespaces.
+type setNames map[[2]string]bool
+
+// known returns the labels that count a JobSet.
+func (s *setNames) known(name, namespace string) (string, string) {
+	of := [2]string{name, namespace}
+	if !(*s)[of] {
+		if len(*s) >= maxSets {
+			return other, other
+		}
+		if *s == nil {
+			*s = setNames{}
+		}
+		(*s)[of] = true
+	}
+	return name, namespace
+}
+
 type managers []string
 
 func (m *managers) known(manager string) string {

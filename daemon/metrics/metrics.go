@@ -22,11 +22,13 @@ type Metrics struct {
 	all []prometheus.Collector
 
 	managers managers
+	sets     setNames
 
 	syncs                         *prometheus.CounterVec
 	syncSeconds                   *prometheus.HistogramVec
 	jobsFinished                  *prometheus.CounterVec
 	jobsElsewhere                 *prometheus.CounterVec
+	setsFailed, setsCompleted     *prometheus.CounterVec
 	noticesRefused, overdue       *prometheus.CounterVec
 	podsFinished                  *prometheus.CounterVec
 	podsCreated                   *prometheus.CounterVec
@@ -65,6 +67,8 @@ func New(s *store.Store) *Metrics {
 		"result", "reason")
 	m.jobsElsewhere = counters(controller, "jobs_by_external_controller_total",
 		"Jobs created for another controller (spec.managedBy).", "controller_name")
+	m.setsFailed = counters("jobset", "failed_total", "The total number of failed JobSets", "jobset_name", "namespace")
+	m.setsCompleted = counters("jobset", "completed_total", "The total number of completed JobSets", "jobset_name", "namespace")
 	m.podsFinished = counters(controller, "job_pods_finished_total",
 		"Pods that were counted in the status of their Job.", "completion_mode", "result")
 	m.podsCreated = counters(controller, "job_pods_creation_total", "Pods created for Jobs.", "reason", "status")

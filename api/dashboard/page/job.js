@@ -92,10 +92,11 @@ export function jobPage(main, signal, status, ns, name) {
     drawn = state;
     const of = `Job ${ns}/${name}`, over = state === 'Complete' || state === 'Failed';
     const suspend = !job.spec.suspend, word = suspend ? 'Suspend' : 'Resume';
+    const ofSet = job.metadata.ownerReferences?.some(o => o.controller && o.kind === 'JobSet'); // which would end another attempt
     buttons.replaceChildren(
       over ? '' : action(word, `${word} ${of}?${suspend ? ' Its pods end, and do not count as failed.' : ''}`,
         ['patch', 'batch', 'jobs', '', ns, name], () => patch(path, {spec: {suspend}})),
-      state === 'Failed' ? action('Retry', `Rerun what failed of ${of}?`, ['create', 'batch', 'jobs', 'retry', ns, name], () => post(path + '/retry')) : '',
+      state === 'Failed' && !ofSet ? action('Retry', `Rerun what failed of ${of}?`, ['create', 'batch', 'jobs', 'retry', ns, name], () => post(path + '/retry')) : '',
       action('Delete', `Delete ${of} with its pods and their logs?`, ['delete', 'batch', 'jobs', '', ns, name],
         () => request(path, {method: 'DELETE', body: {kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background'}})));
   }

@@ -33,6 +33,8 @@ func sentence(e Event) string {
 			out += " (" + indexText(*e.Index, batch.IndexWords(e.Values)) + ")"
 		}
 		out += ": " + e.State
+	case "jobset":
+		out = "jobset " + e.Name + ": " + e.State
 	case "image":
 		out = "image " + e.Name + ": " + e.State
 		t := Transfer{Bytes: e.Bytes, Total: e.TotalBytes, Layers: e.Layers, TotalLayers: e.TotalLayers}

@@ -43,7 +43,7 @@ func CheckMode(mode string) error {
 // Event is something that has happened. The zero fields are left out of its JSON.
 type Event struct {
 	Time time.Time `json:"time"`
-	// Type is what it is about: job, pod, image, log, notice or end.
+	// Type is what it is about: job, pod, jobset, image, log, notice or end.
 	Type string `json:"type"`
 	// Namespace and Name are those of the Job or pod; Name is the reference of an image.
 	Namespace string `json:"namespace,omitempty"`
@@ -113,6 +113,8 @@ type Source struct {
 	// not known. Restart is how often the container was started again in its pod.
 	Attempt, Try, Restart int
 	Stream                string // stdout or stderr; empty if the server does not say
+	// Label is what stands before the line instead of all that; empty for that.
+	Label string
 }
 
 // Chunk is a piece of a line of a log. The pieces of a line follow each other.
@@ -148,6 +150,9 @@ type Answer struct {
 
 // Prefix returns what stands before a line that several sources may have written, as `jobctl logs --prefix` has it.
 func (s Source) Prefix() string {
+	if s.Label != "" {
+		return s.Label
+	}
 	out := fmt.Sprintf("[pod/%s/%s", s.Pod, s.Container)
 	if s.Index != nil {
 		out += fmt.Sprintf(" index=%d", *s.Index)

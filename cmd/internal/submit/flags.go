@@ -13,6 +13,9 @@ import (
 
 	"github.com/spf13/pflag"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/cmd/internal/progress"
@@ -193,6 +196,9 @@ func (o *Options) Manifests(flags *pflag.FlagSet, command []string, stdin io.Rea
 // finish adds what the flags say of any Job, wherever it comes from.
 func (o *Options) finish(m *Manifests) error {
 	m.Replace, m.AutoMemory = o.Replace, o.Memory == autoMemory
+	if m.Set && (len(o.After) > 0 || o.At != "" || m.AutoMemory || o.JUnit != "" || o.SummaryJSON != "" || o.Notify) {
+		return errors.New("--after, --at, --memory auto, --junit, --summary-json and --notify are for Jobs, and this is a JobSet")
+	}
 	if len(o.After) > 0 {
 		if err := m.setAfter(o.After); err != nil {
 			return err
@@ -211,27 +217,30 @@ func (o *Options) finish(m *Manifests) error {
 }
 
 // Print writes the Job instead of running it, as --dry-run and -o ask for.
-func (o *Options) Print(out io.Writer, m *Manifests, created *batchv1.Job) error {
+func (o *Options) Print(out io.Writer, m *Manifests, created runtime.Object) error {
 	var object any = m.Job.Object
 	if m.Values != nil && o.DryRun == "client" && o.Output != "" && o.Output != "name" {
 		object = map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{m.Values, m.Job.Object}}
 	}
+	name, kind := nameOf(m.Job), batchv1.SchemeGroupVersion.WithKind("Job")
+	if m.Set {
+		kind = jobsetv1.GroupVersion.WithKind("JobSet")
+	}
 	if created != nil {
-		created.APIVersion, created.Kind = "batch/v1", "Job"
-		created.ManagedFields = nil
+		created.GetObjectKind().SetGroupVersionKind(kind)
+		if of, err := meta.Accessor(created); err == nil {
+			name = of.GetName()
+			of.SetManagedFields(nil)
+		}
 		object = created
 	}
 	switch o.Output {
 	case "", "name":
-		name := nameOf(m.Job)
-		if created != nil {
-			name = created.Name
-		}
 		suffix := ""
 		if o.Output == "" && o.DryRun != "none" {
 			suffix = " created (" + o.DryRun + " dry run)"
 		}
-		_, err := fmt.Fprintf(out, "job.batch/%s%s\n", name, suffix)
+		_, err := fmt.Fprintf(out, "%s.%s/%s%s\n", strings.ToLower(kind.Kind), kind.Group, name, suffix)
 		return err
 	case "yaml", "json":
 		raw, err := yamltext.Marshal(object)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,6 +31,10 @@ type jobLog struct {
 	out    shown
 	// marks say how much of each container was shown: a stream that broke off is continued behind them.
 	marks map[containerKey]mark
+	// asked are further parameters of the request, and first those that only the first one has. Without them it is for all containers.
+	asked, first url.Values
+	// once says that it is not followed.
+	once bool
 }
 
 // shown is where lines go.
@@ -137,7 +142,7 @@ func (l *jobLog) follow(ctx context.Context) error {
 	for {
 		err := l.stream(ctx)
 		switch {
-		case err == nil, ctx.Err() != nil, errors.Is(err, errNoJobLog):
+		case err == nil, ctx.Err() != nil, errors.Is(err, errNoJobLog), l.once, apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
 			return err
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return err
@@ -158,10 +163,22 @@ func reconnect() wait.Backoff {
 func (l *jobLog) stream(ctx context.Context) error {
 	request := l.client.Kubernetes.BatchV1().RESTClient().Get().Namespace(l.job.Namespace).Resource("jobs").
 		Name(l.job.Name).SubResource("log").
-		Param("follow", "true").Param("allContainers", "true").Param("allRestarts", "true").
+		Param("follow", strconv.FormatBool(!l.once)).Param("allRestarts", "true").
 		Param("prefix", "true").Param("timestamps", "true").
 		Param("missing", "true")
+	if l.asked.Get("container") == "" {
+		request = request.Param("allContainers", "true")
+	}
 	resumed := maps.Clone(l.marks)
+	of := []url.Values{l.asked}
+	if len(resumed) == 0 {
+		of = append(of, l.first)
+	}
+	for _, list := range of {
+		for name := range list {
+			request = request.Param(name, list.Get(name))
+		}
+	}
 	if since := earliest(resumed); !since.IsZero() {
 		request = request.Param("sinceTime", since.UTC().Format(time.RFC3339))
 	}

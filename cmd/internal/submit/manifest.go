@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/absent"
 	"github.com/jobd/jobd/api/batch"
@@ -309,9 +310,11 @@ func hostPathsExist(pod *corev1.PodSpec) error {
 	return nil
 }
 
-// Manifests are the objects of some files: one Job, and what it needs.
+// Manifests are the objects of some files: one Job or JobSet, and what it needs.
 type Manifests struct {
-	Job    *unstructured.Unstructured
+	Job *unstructured.Unstructured
+	// Set says that Job is a JobSet.
+	Set    bool
 	Others []*unstructured.Unstructured
 	// Values has the values of each index (--param, --each); nil if there are none.
 	Values *corev1.ConfigMap
@@ -342,15 +345,36 @@ func readFiles(files []string, stdin io.Reader) (*Manifests, error) {
 		}
 	}
 	if m.Job == nil {
+		m.takeSet()
+	}
+	if m.Job == nil {
 		return nil, fmt.Errorf("there is no Job (batch/v1) in %s%s", strings.Join(files, ", "), m.instead())
 	}
 	return m, nil
+}
+
+// takeSet makes the JobSet of manifests without a Job what is followed, if there is one only.
+func (m *Manifests) takeSet() {
+	var sets, others []*unstructured.Unstructured
+	for _, u := range m.Others {
+		if u.GroupVersionKind() == jobsetv1.GroupVersion.WithKind("JobSet") {
+			sets = append(sets, u)
+		} else {
+			others = append(others, u)
+		}
+	}
+	if len(sets) == 1 {
+		m.Job, m.Others, m.Set = sets[0], others, true
+	}
 }
 
 // instead says what to do with manifests that have no Job; empty if that is not clear.
 func (m *Manifests) instead() string {
 	for _, u := range m.Others {
 		kind := u.GroupVersionKind()
+		if kind == jobsetv1.GroupVersion.WithKind("JobSet") {
+			return ", but several JobSets, of which only one can be followed: jobctl apply creates them"
+		}
 		what := fmt.Sprintf(", but the %s %s: ", kind.Kind, nameOf(u))
 		switch {
 		case kind.Group == "batch" && kind.Kind == "CronJob":

@@ -155,10 +155,13 @@ func TestCommandLinesThatAreWrong(t *testing.T) {
 		"apiVersion: batch/v1\nkind: job\nmetadata: {name: x}\n": "but the job x: write kind: Job",
 		"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: x}\n": "but the PyTorchJob x: jobd runs Jobs and does " +
 			"not have the kind PyTorchJob (kubeflow.org): make it a JobSet",
-		"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: x}\n":                    "create job NAME --from=cronjob/x",
-		"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n":                              "the template of a Job",
-		"apiVersion: extensions/v1beta1\nkind: Job\nmetadata: {name: x}\n":              "write apiVersion: batch/v1",
-		"apiVersion: v1\nkind: ConfigMap\n---\napiVersion: apps/v1\nkind: Deployment\n": "make it a Job",
+		"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: x}\n":                                                    "create job NAME --from=cronjob/x",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n":                                                              "the template of a Job",
+		"apiVersion: extensions/v1beta1\nkind: Job\nmetadata: {name: x}\n":                                              "write apiVersion: batch/v1",
+		"apiVersion: v1\nkind: ConfigMap\n---\napiVersion: apps/v1\nkind: Deployment\n":                                 "make it a Job",
+		"apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n---\napiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n": "several JobSets, of which only one",
+		"apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: x}\n":                              "make it a JobSet",
+		"apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: x}\n":                                         "make it a JobSet",
 		"a: [": "document 1",
 	} {
 		if _, err := manifest(t, stdin, "-f", "-"); err == nil || !strings.Contains(err.Error(), want) {

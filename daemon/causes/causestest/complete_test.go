@@ -77,6 +77,11 @@ func TestEveryCauseHasACase(t *testing.T) {
 	for _, said := range cronJobs() {
 		see(said.Causes)
 	}
+	for _, c := range setCases() {
+		see(c.explain().Causes)
+	}
+	j := jobOfSet("j", "g", "0")
+	see(causes.Job(causes.World{Now: Now}, j, nil).Causes)
 	written := typesOfCauses(t)
 	if len(written) < 60 {
 		t.Errorf("only %d types of causes were found: %v", len(written), written)
