@@ -57,6 +57,7 @@ import (
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/inspection"
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/kueue"
 	"github.com/jobd/jobd/api/listen"
 	"github.com/jobd/jobd/api/people"
 	"github.com/jobd/jobd/api/podsecurity"
@@ -146,6 +147,8 @@ type Config struct {
 	PodSecurity *podsecurity.Policy
 	// HostRoot lets root run commands of this machine by the image jobd.dev/host.
 	HostRoot bool
+	// MultiKueue lets managers of MultiKueue hand out Jobs to this machine: their Workloads are served, and the kinds that they look for.
+	MultiKueue bool
 	// WorkloadWithJob makes gangs of Jobs that are Indexed and run all their indexes at a time.
 	WorkloadWithJob bool
 
@@ -377,7 +380,14 @@ func (s *Server) add(kinds []*kind.Kind) error {
 		}
 	}
 	s.kinds = map[schema.GroupResource]string{}
+	shown := absent.Kinds
+	if s.config.MultiKueue {
+		shown = slices.Concat(absent.Kinds, absent.Integrations)
+	}
 	for _, k := range kinds {
+		if k.GroupVersion == kueue.GroupVersion && !s.config.MultiKueue {
+			continue
+		}
 		s.kinds[k.GroupResource()] = k.Name
 		served, err := s.resources(k)
 		if err != nil {
@@ -389,7 +399,7 @@ func (s *Server) add(kinds []*kind.Kind) error {
 			add(alias.GroupVersion, served)
 		}
 	}
-	for _, k := range absent.Kinds {
+	for _, k := range shown {
 		add(k.GroupVersion(), map[string]rest.Storage{k.Resource(): newNothing(k, s.config.Store)})
 	}
 	pods, nodes := resourcemetrics.New(s.config.Meter, s.config.Store)

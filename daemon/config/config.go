@@ -63,6 +63,7 @@ type Config struct {
 	FairShareBy       string          `json:"fair-share-by,omitempty"`
 	FairShareHalfLife metav1.Duration `json:"fair-share-half-life,omitempty"`
 
+	MultiKueue     bool    `json:"multikueue,omitempty"`
 	MaxPods        int     `json:"max-pods,omitempty"`
 	Allocatable    string  `json:"allocatable,omitempty"` // simulated pods may request anything unless this is set
 	SystemReserved string  `json:"system-reserved,omitempty"`

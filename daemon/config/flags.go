@@ -45,6 +45,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"IPv4 `network` of the virtual addresses of Services (a private one that the host does not use)")
 	flags.StringVar(&c.ServiceNodePortRange, "service-node-port-range", "30000-32767",
 		"`ports` of the host that Services of type NodePort may have")
+	flags.BoolVar(&c.MultiKueue, "multikueue", false,
+		"let managers of MultiKueue, whom a role allows it, hand out Jobs to this machine (docs/clusters.md)")
 	flags.IntVar(&c.MaxPods, "max-pods", 1000, "how many pods run at once")
 	flags.DurationVar(&c.StarvationAfter.Duration, "starvation-after", 10*time.Minute,
 		"how long the first in the queue waits before nothing that it needs is given to those behind it; 0 means for ever")
