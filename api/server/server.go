@@ -232,6 +232,7 @@ type Server struct {
 	// The same API for the socket, for the network, which trusts nobody, and for pods, of which only ServiceAccounts are
 	// known.
 	local, remote, pods *entrance
+	managers            *entrance // the same as for pods, for managers of MultiKueue
 	users               *entrance // the same for the users of this machine; nil if none of them is let in
 	// at is the address at which the network can reach the API, once it is served there.
 	at atomic.Pointer[net.Addr]
@@ -314,6 +315,7 @@ func New(c Config) (*Server, error) {
 	s.local = s.entrance("socket", s.localRoutes(all), s.identifyPeer)
 	s.remote = s.entrance("network", all, s.authenticate(s.everybody()...))
 	s.pods = s.entrance("pods", all, s.authenticate(s.accounts()...))
+	s.managers = s.entrance("managers", all, s.authenticate(s.accounts()...))
 	if c.People != nil {
 		s.users = s.entrance("users", all, s.identifyUser)
 	}
@@ -463,7 +465,7 @@ type entrance struct {
 func (s *Server) entrance(name string, api http.Handler, access access) *entrance {
 	shares := flowcontrol.NewShares(s.config.MaxStreams, longRunning, s.config.RequestTimeout)
 	handler := s.chain(api, access, shares)
-	if name != "pods" {
+	if name != "pods" && name != "managers" {
 		handler = withDashboard(handler)
 	}
 	handler = flowcontrol.BoundStreams(s.panics.answer(handler), s.config.RequestTimeout)
@@ -474,6 +476,8 @@ func (s *Server) entranceOf(l *listen.Listener) *entrance {
 	switch {
 	case l.ForPods():
 		return s.pods
+	case l.ForManagers():
+		return s.managers
 	case l.ForUsers():
 		return s.users
 	case l.TLS() != nil:
@@ -483,7 +487,7 @@ func (s *Server) entranceOf(l *listen.Listener) *entrance {
 }
 
 func (s *Server) httpServer(l *listen.Listener) *http.Server {
-	if l.TLS() != nil && !l.ForPods() {
+	if l.TLS() != nil && !l.ForPods() && !l.ForManagers() {
 		at := l.Addr()
 		s.at.Store(&at)
 	}

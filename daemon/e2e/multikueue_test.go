@@ -2,9 +2,19 @@ package e2e
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +33,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/kueue"
@@ -33,7 +45,6 @@ import (
 // They were recorded from one; see /docs/clusters.md.
 type manager struct {
 	t      *testing.T
-	as     *rest.Config
 	json   *dynamic.DynamicClient
 	proto  *kubernetes.Clientset
 	parts  metadata.Interface
@@ -71,12 +82,16 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: default}]
 		}
 		return err
 	})
-	at := d.address()
-	as := &rest.Config{
-		Host: "https://" + at, BearerToken: string(secret.Data["token"]), QPS: -1,
+	return managerBy(d, &rest.Config{
+		Host: "https://" + d.address(), BearerToken: string(secret.Data["token"]), QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAData: secret.Data["ca.crt"]},
-	}
-	m := &manager{t: d.t, as: as, origin: "bench"}
+	})
+}
+
+// managerBy returns a manager that has these rights and reaches the daemon so.
+func managerBy(d *daemon, as *rest.Config) *manager {
+	d.t.Helper()
+	m := &manager{t: d.t, origin: "bench"}
 	inProto := rest.CopyConfig(as)
 	inProto.ContentType, inProto.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+", */*"
 	var err error
@@ -404,6 +419,99 @@ func TestMultiKueueStopsAndCordons(t *testing.T) {
 	for _, path := range []string{"/api/v1/namespaces/default/secrets", "/api/v1/namespaces/default/pods", "/apis/batch/v1/cronjobs"} {
 		if err := m.proto.RESTClient().Get().AbsPath(path).Do(t.Context()).Error(); !apierrors.IsForbidden(err) {
 			t.Errorf("the manager reads %s: %v", path, err)
+		}
+	}
+}
+
+// A machine joins a fleet: a manager elsewhere reaches it with what the command has printed, at an address of its own, where nobody else
+// gets in, with a certificate that is renewed without a restart.
+func TestFleetJoin(t *testing.T) {
+	t.Parallel()
+	dir, at := t.TempDir(), freePort(t)
+	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	writeCertificate(t, cert, key)
+	d := start(t, "--network", "none", "--multikueue", "--multikueue-listen", at, "--multikueue-cert-file", cert, "--multikueue-key-file", key,
+		"--listen", freePort(t))
+	join := func() (*rest.Config, map[string]any) {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(d.build, "jobctl"), "--socket", d.socket(), "fleet", "join", "box1", "--server", "https://"+at,
+			"--certificate-authority", cert)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("join: %v: %s", err, out)
+		}
+		parts := strings.Split(string(out), "---\n")
+		secret, cluster := &corev1.Secret{}, map[string]any{}
+		if err := errors.Join(yaml.Unmarshal([]byte(parts[1]), secret), yaml.Unmarshal([]byte(parts[2]), &cluster)); err != nil {
+			t.Fatal(err)
+		}
+		as, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["kubeconfig"])
+		if err != nil || secret.Namespace != "kueue-system" {
+			t.Fatalf("the Secret is %s/%s: %v", secret.Namespace, secret.Name, err)
+		}
+		as.QPS = -1
+		return as, cluster
+	}
+	as, cluster := join()
+	again, _ := join()
+	if cluster["kind"] != "MultiKueueCluster" || as.BearerToken != again.BearerToken {
+		t.Errorf("it prints %v; joined again, the token is the same: %v", cluster, as.BearerToken == again.BearerToken)
+	}
+	m := managerBy(d, as)
+	m.connect()
+	m.make("job-a-1", "100m", true)
+	m.until(d, "job-a-1", kueue.Admitted)
+
+	token, err := os.ReadFile(filepath.Join(d.root, "tls", "admin.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bearer := range map[string]string{"the administrator": strings.TrimSpace(string(token)), "somebody": "x", "nobody": ""} {
+		other := rest.CopyConfig(as)
+		other.BearerToken = bearer
+		client, err := kubernetes.NewForConfig(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.BatchV1().Jobs("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
+			t.Errorf("%s gets in: %v", name, err)
+		}
+	}
+
+	writeCertificate(t, cert, key)
+	if err := os.Chtimes(cert, time.Now().Add(time.Second), time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	renewed, _ := join()
+	m = managerBy(d, renewed)
+	if is := m.workload("job-a-1"); is[kueue.Admitted] == "" {
+		t.Errorf("with the new certificate it is %v", is)
+	}
+	m.withdraw("job-a-1", "a")
+}
+
+// writeCertificate writes a certificate for the loopback address that has signed itself.
+func writeCertificate(t *testing.T, cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -91,7 +91,8 @@ func TestDecisions(t *testing.T) {
 func TestWordsOfAnEnd(t *testing.T) {
 	for end, reason := range map[batchv1.JobConditionType]string{batchv1.JobComplete: "Succeeded", batchv1.JobFailed: "Failed"} {
 		d := Decide(&Workload{}, &Job{UID: "j", End: &batchv1.JobCondition{Type: end, Message: "why"}}, machine{}, time.Now())
-		if c := meta.FindStatusCondition(d.Conditions, kueue.Finished); c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason || c.Message != "why" {
+		c := meta.FindStatusCondition(d.Conditions, kueue.Finished)
+		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason || c.Message != "why" {
 			t.Errorf("%s: %+v", end, c)
 		}
 	}
