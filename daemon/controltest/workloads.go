@@ -16,7 +16,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Worker is a world that is a worker of MultiKueue, whose node has 3 cpus.
+// Worker makes a world a worker of MultiKueue.
 func (w *World) Worker() *World {
 	w.Stop()
 	w.MultiKueue = true

@@ -99,12 +99,6 @@ func (n *Node) Release(key string) {
 	n.unblock()
 }
 
-// Holds reports whether something is held under a key.
-func (n *Node) Holds(key string) bool {
-	_, ok := n.holds[key]
-	return ok
-}
-
 // Arrive takes in that a pod has come that something is held for, and reports whether there is: then it is to be nominated. What it asks
 // for itself counts, which may be more than was held for it.
 func (n *Node) Arrive(key string, p *Pod) bool {
