@@ -18,11 +18,11 @@ export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false '-toolexec
 export CGO_ENABLED := 0
 # Rules and decisions, which start no goroutines: the race detector has nothing to find there, makes their random tests
 # several times as long, and takes twice as long to link each.
-SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostimage hostpath indexes jobset limits networking openapi picture \
+SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking openapi picture \
 	podspec quota rbac roles runas runtimeclass schedule scheduling scheme shares storageclass why window) \
 	$(addprefix cmd/internal/,batchscript manual page startat terminal translations) \
 	$(addprefix daemon/,allotment cards causes causes/causestest claim critical cron dependents duty eviction fairness fit forecast job jobset node picture pod \
-		prospect relation requests) \
+		prospect relation requests workload) \
 	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
 SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever

@@ -233,6 +233,16 @@ func (d *daemon) listen(context.Context) error {
 		d.listenOn(users)
 		d.serving.UsersSocket = d.config.UsersSocket
 	}
+	if c := &d.config; c.MultiKueueListen != "" {
+		if !c.MultiKueue {
+			return errors.New("multikueue-listen has no effect without multikueue: set both, or neither")
+		}
+		managers, err := listen.ForManagers(c.MultiKueueListen, c.MultiKueueCertFile, c.MultiKueueKeyFile)
+		if err != nil {
+			return err
+		}
+		d.listenOn(managers)
+	}
 	return d.listenTLS()
 }
 

@@ -274,7 +274,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration,
 			WorkloadWithJob: c.WorkloadWithJob, TTL: c.TTL(),
 		},
-		PodSecurity: from.security, HostRoot: c.HostRoot,
+		PodSecurity: from.security, HostRoot: c.HostRoot, MultiKueue: c.MultiKueue,
 		MaxPods: c.MaxPods, Allocatable: requests.Amounts(m.allocatable), StarvationAfter: c.StarvationAfter.Duration, Fair: fairShare(c),
 		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(), Receivers: c.NotifyReceivers,
 		Node: m.Node(host.Description{
@@ -387,7 +387,8 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		}),
 		Past: past, History: history.Reader{Store: from.store}, Receivers: d.deliveries,
 		NodeName: from.machine.Name, EventTTL: c.EventTTL.Duration, PodSecurity: from.security, HostRoot: d.config.HostRoot,
-		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
+		MultiKueue: c.MultiKueue,
+		Authority:  d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}
 	options.Inspect = (&inspector{from.store, d.control, d.workers, d.watchdog, d.manifests}).Inspect

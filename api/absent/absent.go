@@ -5,6 +5,7 @@
 package absent
 
 import (
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -84,7 +85,7 @@ func clusterWide(k Kind) Kind {
 
 // Find returns the absent kind of a resource.
 func Find(group, resource string) (Kind, bool) {
-	for _, k := range Kinds {
+	for _, k := range slices.Concat(Kinds, Integrations) {
 		if k.Group == group && k.Resource() == resource {
 			return k, true
 		}
@@ -103,6 +104,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		s.AddKnownTypes(k.GroupVersion(), k.New(), k.NewList())
 		metav1.AddToGroupVersion(s, k.GroupVersion())
 	}
+	addIntegrations(s)
 	return nil
 }
 
@@ -111,7 +113,7 @@ func AddToScheme(s *runtime.Scheme) error {
 func Definitions(get common.GetOpenAPIDefinitions) common.GetOpenAPIDefinitions {
 	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 		models := get(ref)
-		for _, k := range Kinds {
+		for _, k := range slices.Concat(Kinds, Integrations) {
 			for _, obj := range []runtime.Object{k.New(), k.NewList()} {
 				name := obj.(interface{ OpenAPIModelName() string }).OpenAPIModelName()
 				if _, ok := models[name]; !ok {

@@ -244,7 +244,7 @@ func scheduleWarnings(text string) (warnings []string) {
 
 func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
 	template, path := &spec.JobTemplate, field.NewPath("spec", "jobTemplate")
-	warnings := kueueWarnings(template.Labels, &template.Spec, path.Child("metadata"))
+	warnings := kueueWarnings(&template.ObjectMeta, &template.Spec, path.Child("metadata"))
 	warnings = append(warnings, oomWarnings(template.Annotations, &template.Spec, path.Child("metadata", "annotations"))...)
 	warnings = append(warnings, jobSpecWarnings(&template.Spec, path.Child("spec"))...)
 	if strings.Contains(spec.Schedule, "TZ") {

@@ -35,7 +35,7 @@ func jobUpdateWarnings(job, old *batchv1.Job) []string {
 }
 
 func jobOwnWarnings(job *batchv1.Job) []string {
-	queued := kueueWarnings(job.Labels, &job.Spec, field.NewPath("metadata"))
+	queued := kueueWarnings(&job.ObjectMeta, &job.Spec, field.NewPath("metadata"))
 	queued = append(queued, oomWarnings(job.Annotations, &job.Spec, field.NewPath("metadata", "annotations"))...)
 	return append(queued, jobSpecWarnings(&job.Spec, field.NewPath("spec"))...)
 }

@@ -21,12 +21,13 @@ import (
 	"github.com/jobd/jobd/api/conns"
 )
 
-// Listener is what a Server serves on: made by Unix, Users, TLS or ForPods.
+// Listener is what a Server serves on: made by Unix, Users, TLS, ForPods or ForManagers.
 type Listener struct {
 	net.Listener
 	tls         *tls.Config // nil on the socket
 	path        string      // of the socket
 	pods, users bool
+	managers    bool
 }
 
 // TLS returns how clients are answered; nil on the socket.

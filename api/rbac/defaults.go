@@ -110,6 +110,13 @@ func Defaults(
 		on(reads, in("jobset.x-k8s.io"), "jobsets", "jobsets/status"),
 		on([]string{"get"}, in("jobset.x-k8s.io"), "jobsets/why"),
 		on([]string{"list"}, in("shares.jobd.dev"), "shares"))
+	managed := []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+	add("jobd:multikueue-manager", nil,
+		on(managed, in("batch"), "jobs"),
+		on(managed, in("kueue.x-k8s.io"), "workloads"),
+		on([]string{"get", "patch", "update"}, in("kueue.x-k8s.io"), "workloads/status"),
+		on(reads, in("jobset.x-k8s.io"), "jobsets"),
+		on(reads, in("kubeflow.org", "leaderworkerset.x-k8s.io", "ray.io", "trainer.kubeflow.org", "workload.codeflare.dev"), "*"))
 	add("system:basic-user", nil,
 		on([]string{"create"}, in("authentication.k8s.io"), "selfsubjectreviews"),
 		on([]string{"create"}, in("authorization.k8s.io"), "selfsubjectaccessreviews", "selfsubjectrulesreviews"))

@@ -28,6 +28,7 @@ import (
 	"github.com/jobd/jobd/api/disruption"
 	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/kueue"
 	"github.com/jobd/jobd/api/networking"
 	"github.com/jobd/jobd/api/rbac"
 	"github.com/jobd/jobd/api/runtimeclass"
@@ -55,6 +56,7 @@ var groups = []func(*runtime.Scheme) error{
 	absent.AddToScheme,
 	usage.AddToScheme,
 	jobsetv1.AddToScheme,
+	kueue.AddToScheme,
 }
 
 // hubs lists the kinds that are decoded and not stored: the body of an eviction, what clients ask about themselves.
@@ -105,6 +107,7 @@ func Kinds() []*kind.Kind {
 		batch.JobKind(),
 		batch.CronJobKind(),
 		jobset.Kind(),
+		kueue.Kind(),
 	}
 }
 

@@ -11,11 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/api/kueue"
 )
 
 // codecsOf returns the codecs of a group: one that extends a cluster speaks no protobuf.
 func (g *groups) codecsOf(gv schema.GroupVersion) runtime.NegotiatedSerializer {
-	if gv.Group != jobsetv1.GroupVersion.Group {
+	extends := gv.Group == jobsetv1.GroupVersion.Group || gv.Group == kueue.GroupVersion.Group || absent.IsIntegration(gv.Group)
+	if !extends {
 		return g.codecs
 	}
 	types := slices.DeleteFunc(slices.Clone(g.codecs.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {

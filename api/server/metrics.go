@@ -8,6 +8,9 @@ func (s *Server) Register(r prometheus.Registerer) (unregister func(), err error
 	if s.users != nil {
 		listeners = append(listeners, s.users)
 	}
+	if s.config.MultiKueue {
+		listeners = append(listeners, s.managers)
+	}
 	all := []prometheus.Collector{
 		listeners,
 		prometheus.NewCounterFunc(prometheus.CounterOpts{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jobd/jobd/api/absent"
 	"github.com/jobd/jobd/api/annotations"
+	"github.com/jobd/jobd/api/kueue"
 	"github.com/jobd/jobd/api/openapi"
 	"github.com/jobd/jobd/api/scheme"
 )
@@ -42,7 +43,7 @@ func (s *Server) serveOpenAPI(v2 *common.Config, v3 *common.OpenAPIV3Config) {
 // openAPI returns how the documents of both versions are made.
 func openAPI() (*common.Config, *common.OpenAPIV3Config) {
 	names := apiopenapi.NewDefinitionNamer(scheme.Scheme)
-	models := annotations.Definitions(absent.Definitions(openapi.GetOpenAPIDefinitions))
+	models := annotations.Definitions(kueue.Definitions(absent.Definitions(openapi.GetOpenAPIDefinitions)))
 	info := &spec.Info{InfoProps: spec.InfoProps{Title: "jobd", Version: baseversion.DefaultKubeBinaryVersion}}
 	v2 := &common.Config{
 		ProtocolList: []string{"https"}, IgnorePrefixes: []string{}, Info: info,

@@ -57,6 +57,7 @@ import (
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/inspection"
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/kueue"
 	"github.com/jobd/jobd/api/listen"
 	"github.com/jobd/jobd/api/people"
 	"github.com/jobd/jobd/api/podsecurity"
@@ -149,6 +150,8 @@ type Config struct {
 	PodSecurity *podsecurity.Policy
 	// HostRoot lets root run commands of this machine by the image jobd.dev/host.
 	HostRoot bool
+	// MultiKueue lets managers of MultiKueue hand out Jobs to this machine: their Workloads are served, and the kinds that they look for.
+	MultiKueue bool
 	// WorkloadWithJob makes gangs of Jobs that are Indexed and run all their indexes at a time.
 	WorkloadWithJob bool
 
@@ -234,6 +237,7 @@ type Server struct {
 	// The same API for the socket, for the network, which trusts nobody, and for pods, of which only ServiceAccounts are
 	// known.
 	local, remote, pods *entrance
+	managers            *entrance // the same as for pods, for managers of MultiKueue
 	users               *entrance // the same for the users of this machine; nil if none of them is let in
 	// at is the address at which the network can reach the API, once it is served there.
 	at atomic.Pointer[net.Addr]
@@ -317,6 +321,7 @@ func New(c Config) (*Server, error) {
 	s.local = s.entrance("socket", s.localRoutes(all), s.identifyPeer)
 	s.remote = s.entrance("network", all, s.authenticate(s.everybody()...))
 	s.pods = s.entrance("pods", all, s.authenticate(s.accounts()...))
+	s.managers = s.entrance("managers", all, s.authenticate(s.accounts()...))
 	if c.People != nil {
 		s.users = s.entrance("users", all, s.identifyUser)
 	}
@@ -384,7 +389,14 @@ func (s *Server) add(kinds []*kind.Kind) error {
 		}
 	}
 	s.kinds = map[schema.GroupResource]string{}
+	shown := absent.Kinds
+	if s.config.MultiKueue {
+		shown = slices.Concat(absent.Kinds, absent.Integrations)
+	}
 	for _, k := range kinds {
+		if k.GroupVersion == kueue.GroupVersion && !s.config.MultiKueue {
+			continue
+		}
 		s.kinds[k.GroupResource()] = k.Name
 		served, err := s.resources(k)
 		if err != nil {
@@ -396,7 +408,7 @@ func (s *Server) add(kinds []*kind.Kind) error {
 			add(alias.GroupVersion, served)
 		}
 	}
-	for _, k := range absent.Kinds {
+	for _, k := range shown {
 		add(k.GroupVersion(), map[string]rest.Storage{k.Resource(): newNothing(k, s.config.Store)})
 	}
 	pods, nodes := resourcemetrics.New(s.config.Meter, s.config.Store)
@@ -460,7 +472,7 @@ type entrance struct {
 func (s *Server) entrance(name string, api http.Handler, access access) *entrance {
 	shares := flowcontrol.NewShares(s.config.MaxStreams, longRunning, s.config.RequestTimeout)
 	handler := s.chain(api, access, shares)
-	if name != "pods" {
+	if name != "pods" && name != "managers" {
 		handler = withDashboard(handler)
 	}
 	handler = flowcontrol.BoundStreams(s.panics.answer(handler), s.config.RequestTimeout)
@@ -471,6 +483,8 @@ func (s *Server) entranceOf(l *listen.Listener) *entrance {
 	switch {
 	case l.ForPods():
 		return s.pods
+	case l.ForManagers():
+		return s.managers
 	case l.ForUsers():
 		return s.users
 	case l.TLS() != nil:
@@ -480,7 +494,7 @@ func (s *Server) entranceOf(l *listen.Listener) *entrance {
 }
 
 func (s *Server) httpServer(l *listen.Listener) *http.Server {
-	if l.TLS() != nil && !l.ForPods() {
+	if l.TLS() != nil && !l.ForPods() && !l.ForManagers() {
 		at := l.Addr()
 		s.at.Store(&at)
 	}

@@ -73,7 +73,8 @@ func startServer(t testing.TB, edit ...func(*Config)) *testServer {
 		t.Fatal(err)
 	}
 	config := Config{
-		Store: db, Authority: authority, Tokens: accounts, Version: "test", Logs: fakeLogs{},
+		MultiKueue: true,
+		Store:      db, Authority: authority, Tokens: accounts, Version: "test", Logs: fakeLogs{},
 		Logger: slog.New(slog.NewTextHandler(ts.log, nil)),
 	}
 	for _, e := range edit {

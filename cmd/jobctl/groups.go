@@ -15,7 +15,7 @@ var groups = []struct{ title, commands string }{
 	{"Jobs:", "submit follow logs why watch wait retry suspend resume prioritize history results report simulate dashboard top"},
 	{"Objects, Jobs among them:", "apply create get describe edit delete explain"},
 	{"Pods:", "run exec attach cp debug port-forward events"},
-	{"Images, disk, notices and access:", "image df notify kubeconfig auth"},
+	{"Images, disk, notices and access:", "image df notify kubeconfig fleet auth"},
 	{"The node:", "cordon uncordon drain taint cluster-info"},
 	{"Objects, further:", "diff replace patch label annotate set kustomize proxy"},
 	{"Settings:", "context completion config"},

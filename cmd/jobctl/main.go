@@ -51,7 +51,7 @@ func main() {
 // ownVerbs are the commands that kubectl does not have.
 var ownVerbs = []string{
 	"submit", "follow", "why", "retry", "suspend", "resume", "pause", "continue", "prioritize", "history", "results", "report", "watch", "simulate",
-	"dashboard", "image", "notify", "kubeconfig", "context", "man",
+	"dashboard", "image", "notify", "kubeconfig", "fleet", "context", "man",
 }
 
 // newCommand makes the tree of commands. Which server it speaks to is decided when the commands and their flags are there,
@@ -92,7 +92,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newResultsCommand(factory, streams), newWatchCommand(factory, streams),
 		newSimulateCommand(factory, streams), newDashboardCommand(factory, streams), newImageCommand(dial, streams),
 		newDfCommand(ask.Daemon(dial), streams), newNotifyCommand(ask.Daemon(dial), streams), newKubeconfigCommand(dial, streams),
-		newContextCommand(flags, streams), newPassCommand(dial, streams), manual.Command("1"))
+		newContextCommand(flags, streams), newFleetCommand(factory, streams), newPassCommand(dial, streams), manual.Command("1"))
 	said.addSkipUnknown(root)
 	if err := runPlugin(root, args[1:]); err != nil {
 		return nil, err

@@ -228,7 +228,11 @@ func jobSuspended(v *jobView) []why.Cause {
 		c.Details["manager"] = name
 		c.Since = why.At(when)
 	}
-	if batch.AwaitsKueue(v.job.Labels, &v.job.Spec) && v.Source == why.FromRecords {
+	if workload := batch.HandedOut(&v.job.ObjectMeta); workload != "" && v.Source == why.FromRecords {
+		c.Message += fmt.Sprintf(" A manager of MultiKueue has made it, and it starts once its Workload %s is admitted here.", workload)
+		c.Details["workload"] = workload
+	}
+	if batch.AwaitsKueue(&v.job.ObjectMeta, &v.job.Spec) && v.Source == why.FromRecords {
 		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
 	}
 	if batch.Awaits(v.job) {

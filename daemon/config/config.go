@@ -63,15 +63,19 @@ type Config struct {
 	FairShareBy       string          `json:"fair-share-by,omitempty"`
 	FairShareHalfLife metav1.Duration `json:"fair-share-half-life,omitempty"`
 
-	MaxPods        int     `json:"max-pods,omitempty"`
-	Allocatable    string  `json:"allocatable,omitempty"` // simulated pods may request anything unless this is set
-	SystemReserved string  `json:"system-reserved,omitempty"`
-	CDISpecDirs    string  `json:"cdi-spec-dirs,omitempty"` // separated by commas
-	Devices        Devices `json:"devices,omitempty"`
-	DevicesInUse   string  `json:"devices-in-use,omitempty"`
-	NvidiaSMI      string  `json:"nvidia-smi,omitempty"`
-	PidsLimit      int64   `json:"pids-limit,omitempty"`   // of a container
-	PodMaxPids     int64   `json:"pod-max-pids,omitempty"` // of the containers of a pod together
+	MultiKueue         bool    `json:"multikueue,omitempty"`
+	MultiKueueListen   string  `json:"multikueue-listen,omitempty"`
+	MultiKueueCertFile string  `json:"multikueue-cert-file,omitempty"`
+	MultiKueueKeyFile  string  `json:"multikueue-key-file,omitempty"`
+	MaxPods            int     `json:"max-pods,omitempty"`
+	Allocatable        string  `json:"allocatable,omitempty"` // simulated pods may request anything unless this is set
+	SystemReserved     string  `json:"system-reserved,omitempty"`
+	CDISpecDirs        string  `json:"cdi-spec-dirs,omitempty"` // separated by commas
+	Devices            Devices `json:"devices,omitempty"`
+	DevicesInUse       string  `json:"devices-in-use,omitempty"`
+	NvidiaSMI          string  `json:"nvidia-smi,omitempty"`
+	PidsLimit          int64   `json:"pids-limit,omitempty"`   // of a container
+	PodMaxPids         int64   `json:"pod-max-pids,omitempty"` // of the containers of a pod together
 
 	PodsCPUWeight WeightText `json:"pods-cpu-weight,omitempty"`
 	PodsIOWeight  WeightText `json:"pods-io-weight,omitempty"`

@@ -45,6 +45,12 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"IPv4 `network` of the virtual addresses of Services (a private one that the host does not use)")
 	flags.StringVar(&c.ServiceNodePortRange, "service-node-port-range", "30000-32767",
 		"`ports` of the host that Services of type NodePort may have")
+	flags.BoolVar(&c.MultiKueue, "multikueue", false,
+		"let managers of MultiKueue, whom a role allows it, hand out Jobs to this machine (docs/clusters.md)")
+	flags.StringVar(&c.MultiKueueListen, "multikueue-listen", "",
+		"serve the API to those managers on this host:port, which other machines may reach: over TLS, to tokens of ServiceAccounts alone")
+	flags.StringVar(&c.MultiKueueCertFile, "multikueue-cert-file", "", "certificate that is shown there, in PEM, with those that have signed it")
+	flags.StringVar(&c.MultiKueueKeyFile, "multikueue-key-file", "", "its private key")
 	flags.IntVar(&c.MaxPods, "max-pods", 1000, "how many pods run at once")
 	flags.DurationVar(&c.StarvationAfter.Duration, "starvation-after", 10*time.Minute,
 		"how long the first in the queue waits before nothing that it needs is given to those behind it; 0 means for ever")

@@ -50,6 +50,7 @@ import (
 	"github.com/jobd/jobd/daemon/upkeep"
 	"github.com/jobd/jobd/daemon/volumes"
 	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/daemon/workloads"
 	"github.com/jobd/jobd/internal/watchdog"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/store"
@@ -71,6 +72,8 @@ type Config struct {
 	PodSecurity *podsecurity.Policy
 	// HostRoot lets root run commands of this machine by the image jobd.dev/host.
 	HostRoot bool
+	// MultiKueue makes the machine a worker of MultiKueue.
+	MultiKueue bool
 	// MaxPods is how many pods may be on the node at once, Allocatable what they may request together; nil means no
 	// limit.
 	MaxPods     int
@@ -277,6 +280,9 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		upkeep.NewSweep(timers),
 		notices.NewExpectations(timers, teller),
 		&epoch{control: c},
+	}
+	if config.MultiKueue {
+		all = append(all, workloads.New(timers, jobs, capacity))
 	}
 	if config.Fair != nil {
 		all = append(all, upkeep.NewShares(timers, capacity))

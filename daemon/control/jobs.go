@@ -369,6 +369,20 @@ func (c *jobs) forget(uid types.UID) {
 // Reconsider lets a Job be decided on that was held back.
 func (c *jobs) Reconsider(uid types.UID) { c.enqueue(uid) }
 
+// Bound reports whether a pod of a Job is on the node. It looks at the pods of that Job alone.
+func (c *jobs) Bound(uid types.UID) bool {
+	rec, ok := c.known[uid]
+	if !ok {
+		return false
+	}
+	for pod := range c.queue.podsOf(rec) {
+		if c.queue.capacity.Has(pod) {
+			return true
+		}
+	}
+	return false
+}
+
 // Begun yields the keys of the Jobs of a namespace that have begun and not finished.
 func (c *jobs) Begun(namespace string) iter.Seq[string] {
 	prefix := store.Key(objects.Jobs, namespace, "")

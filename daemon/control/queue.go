@@ -80,6 +80,7 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 			started = p.Status.StartTime.Time
 		}
 		delete(q.held, p.UID)
+		q.awaited(rec)
 		q.capacity.Relabel(p)
 		q.capacity.Bound(rec.request, started, pod.Ends(p))
 		q.displaced(rec, p)
@@ -100,8 +101,13 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 				rec.request = now
 			}
 		}
-		q.capacity.Wait(rec.request, p.Status.NominatedNodeName != "")
+		q.capacity.Wait(rec.request, q.awaited(rec) || p.Status.NominatedNodeName != "")
 	}
+}
+
+// awaited reports whether room was held for a pod before it came, which is its own now.
+func (q *queue) awaited(rec *podRecord) bool {
+	return rec.job != nil && q.capacity.Arrive(rec.job.key, rec.request)
 }
 
 // pauseOf returns how a pod stands to the pauses of its Job, or for others. What is decided counts: one that is to go on has its CPU,

@@ -67,6 +67,7 @@ type World struct {
 	Authority       string
 	Receivers       notify.Receivers
 	Occupied        func(bool)
+	MultiKueue      bool
 	// HistoryBytes is how much the store keeps of what was superseded; 0 for as much as usual.
 	HistoryBytes int64
 
@@ -128,7 +129,7 @@ func (w *World) Start() {
 		Epoch:     "one",
 		RootCA:    []byte(w.Authority),
 		Tokens:    w.Tokens(),
-		Receivers: w.Receivers, Occupied: w.Occupied,
+		Receivers: w.Receivers, Occupied: w.Occupied, MultiKueue: w.MultiKueue,
 		History: history.Limits{Age: 1000 * time.Hour, Size: 1 << 20},
 		Events:  events.New("test"), EventTTL: time.Hour, Metrics: w.Metrics, Logger: logger, Clock: func() time.Time { return w.Clock() },
 	}

@@ -19,15 +19,16 @@ import (
 
 // Sources of events: those of a cluster, since people and scripts look for them.
 const (
-	JobController     = "job-controller"
-	CronJobController = "cronjob-controller"
-	JobSetController  = "jobset-controller"
-	Scheduler         = "default-scheduler"
-	Kubelet           = "kubelet"
-	VolumeController  = "persistentvolume-controller"
-	EphemeralVolumes  = "ephemeral_volume"
-	Disruption        = "controllermanager"
-	Services          = "endpoint-slice-controller"
+	JobController      = "job-controller"
+	CronJobController  = "cronjob-controller"
+	JobSetController   = "jobset-controller"
+	WorkloadController = "workload-controller"
+	Scheduler          = "default-scheduler"
+	Kubelet            = "kubelet"
+	VolumeController   = "persistentvolume-controller"
+	EphemeralVolumes   = "ephemeral_volume"
+	Disruption         = "controllermanager"
+	Services           = "endpoint-slice-controller"
 )
 
 // Limits, as for a cluster's components.

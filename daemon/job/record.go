@@ -97,7 +97,7 @@ func specOf(job *batchv1.Job) spec {
 		deadline:         ptr.Deref(s.ActiveDeadlineSeconds, -1),
 		suspend:          ptr.Deref(s.Suspend, false),
 		paused:           batch.Paused(job.Annotations),
-		awaitsKueue:      batch.AwaitsKueue(job.Labels, s),
+		awaitsKueue:      batch.AwaitsKueue(&job.ObjectMeta, s),
 		onFailure:        s.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 		indexed:          mode == batchv1.IndexedCompletion,
 		unknownMode:      mode != batchv1.IndexedCompletion && mode != batchv1.NonIndexedCompletion,

@@ -227,6 +227,7 @@ func (n *Node) block() {
 // unblock makes all blocked lines ready, since more resources may be free.
 func (n *Node) unblock() {
 	n.freed, n.wake, n.kept.known = true, 0, false
+	n.openings++
 	for l := range n.blocked {
 		n.look(l)
 	}

@@ -42,6 +42,9 @@ type Node struct {
 	// reserved is what is kept for nominated pods, for which others are preempted.
 	reserved levels
 	nominees map[types.UID]*waiter
+	// holds is what is kept for pods that are to come (Hold), and openings counts when there may have come to be more room.
+	holds    map[string][]Expected
+	openings uint64
 
 	waiting map[types.UID]*waiter
 	// continuing is how many of those that wait are on the node, see Displaced.

@@ -10,6 +10,7 @@ import (
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/kueue"
 )
 
 // Finished reports whether a Job has ended (JobStatus.Conditions).
@@ -32,8 +33,6 @@ func CronJobReference(cj *batchv1.CronJob) corev1.ObjectReference {
 	return batchReference("CronJob", cj)
 }
 
-// batchReference cannot fail, unlike client-go's reference.GetReference, and leaves out the object's version, since one
-// event stands for all its repetitions.
 // JobSetReference returns the reference to a JobSet in an event.
 func JobSetReference(js *jobsetv1.JobSet) corev1.ObjectReference {
 	return corev1.ObjectReference{
@@ -41,6 +40,15 @@ func JobSetReference(js *jobsetv1.JobSet) corev1.ObjectReference {
 	}
 }
 
+// WorkloadReference returns the reference to a Workload of Kueue in an event.
+func WorkloadReference(w *kueue.Workload) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		Kind: "Workload", APIVersion: kueue.GroupVersion.String(), Namespace: w.Namespace, Name: w.Name, UID: w.UID,
+	}
+}
+
+// batchReference cannot fail, unlike client-go's reference.GetReference, and leaves out the object's version, since one
+// event stands for all its repetitions.
 func batchReference(kind string, obj metav1.Object) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		Kind: kind, APIVersion: batchv1.SchemeGroupVersion.String(),

@@ -20,6 +20,7 @@ const (
 	Events          = "events"
 	Jobs            = "jobs.batch"
 	JobSets         = "jobsets.jobset.x-k8s.io"
+	KueueWorkloads  = "workloads.kueue.x-k8s.io"
 	Leases          = "leases.coordination.k8s.io"
 	Namespaces      = "namespaces"
 	Nodes           = "nodes"
