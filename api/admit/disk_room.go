@@ -20,12 +20,14 @@ import (
 const (
 	// smallNamespace is what a namespace may have in the database however full the disk is.
 	smallNamespace = 64 << 20
+	// largeNamespace is what it may have at most, however empty the disk is: some million pods.
+	largeNamespace = 4 << 30
 	// knownFor is how long a measured namespace is taken to be of that size.
 	knownFor = 5 * time.Second
 )
 
 // DiskRoom keeps those who may write into one namespace from filling the disk with objects: what it has in the database may be half as
-// much as what the disk has left. So there is always something left for others, whose pods nobody has to evict for it, and who can
+// much as what the disk has left, and 4 GiB at most. So there is always something left for others, whose pods nobody has to evict for it, and who can
 // write, too. Administrators, deletions and what the loop itself writes are not bounded.
 type DiskRoom struct {
 	Store *store.Store
@@ -68,13 +70,13 @@ func (d *DiskRoom) Validate(_ context.Context, a admission.Attributes, _ admissi
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: metav1.StatusReasonInternalError,
-		Message: fmt.Sprintf("the disk of jobd has %d MiB left, so that the namespace %s, which has more than %d MiB of objects in the database, "+
-			"can have no more until some of them are deleted", max(left, 0)>>20, a.GetNamespace(), most>>20),
+		Message: fmt.Sprintf("the disk of jobd has %d MiB left, and the namespace %s has more than %d MiB of objects in the database: "+
+			"it can have no more until some of them are deleted", max(left, 0)>>20, a.GetNamespace(), most>>20),
 	}}
 }
 
 // mostOf is how much a namespace may have when so much is left.
-func mostOf(left int64) int64 { return max(left/2, smallNamespace) }
+func mostOf(left int64) int64 { return min(max(left/2, smallNamespace), largeNamespace) }
 
 // stores reports whether a request makes the database larger. An object that goes loses its finalizers by updates.
 func stores(a admission.Attributes) bool {

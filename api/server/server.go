@@ -345,6 +345,7 @@ func (s *Server) admission() admission.Interface {
 		admit.IndexEnv{Store: c.Store},
 		admit.Controllers{Store: c.Store},
 		admit.AccountRole{Store: c.Store, Access: s.access},
+		admit.Prioritize{Store: c.Store},
 		admit.RunAs{Store: c.Store},
 		admit.HostImage{Store: c.Store, Root: c.HostRoot},
 		s.podSecurity(),

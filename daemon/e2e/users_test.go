@@ -318,6 +318,10 @@ func TestUsersOfTheMachine(t *testing.T) {
 		binding := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "large"}, "target": {"kind": "Node", "name": %q}}`, node)
 		alice.refused("wait in the queue", binding, "create", "--raw", "/api/v1/namespaces/"+alice.name+"/pods/large/binding", "-f", "-")
 		alice.jobctl("delete", "pod", "large", "--now")
+		alice.jobctl("submit", "--detach", "--name", "late", "--image", "busybox:1.36", "--cpu", "1k", "--", "id")
+		alice.refused("only an administrator puts one first", "", "prioritize", "jobs/late")
+		x.jobctl("prioritize", "jobs/late", "-n", alice.name)
+		alice.jobctl("delete", "job", "late")
 	})
 
 	t.Run("paths lead nowhere else", func(t *testing.T) {
