@@ -43,7 +43,7 @@ func Kind() *kind.Kind {
 }
 
 // same reports whether two pieces of JSON say the same.
-func same(a, b json.RawMessage) bool {
+func same(a, b []byte) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && equality.Semantic.DeepEqual(x, y)
 }
@@ -60,7 +60,7 @@ func validateUpdate(w, old *Workload) field.ErrorList {
 }
 
 func validateParts(w *Workload) (errs field.ErrorList) {
-	isObject := func(raw json.RawMessage) bool {
+	isObject := func(raw []byte) bool {
 		var object map[string]json.RawMessage
 		return json.Unmarshal(raw, &object) == nil && object != nil
 	}

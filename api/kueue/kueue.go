@@ -41,8 +41,24 @@ type Workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   json.RawMessage `json:"spec,omitempty"`
-	Status json.RawMessage `json:"status,omitempty"`
+	Spec   Raw `json:"spec,omitempty"`
+	Status Raw `json:"status,omitempty"`
+}
+
+// Raw is JSON as it came.
+type Raw []byte
+
+// MarshalJSON implements json.Marshaler.
+func (r Raw) MarshalJSON() ([]byte, error) { return json.RawMessage(r).MarshalJSON() }
+
+// UnmarshalJSON refuses what has no value in Go, such as the number 1e999: whoever looks into it later, as server-side apply does, would panic.
+func (r *Raw) UnmarshalJSON(data []byte) error {
+	var value any
+	if err := utiljson.Unmarshal(data, &value); err != nil {
+		return err
+	}
+	*r = append((*r)[:0], data...)
+	return nil
 }
 
 // WorkloadList is a list of Workloads.
@@ -64,7 +80,7 @@ func (w *Workload) DeepCopyObject() runtime.Object {
 func (w *Workload) DeepCopyInto(out *Workload) {
 	out.TypeMeta = w.TypeMeta
 	w.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
-	out.Spec, out.Status = append(json.RawMessage(nil), w.Spec...), append(json.RawMessage(nil), w.Status...)
+	out.Spec, out.Status = append(Raw(nil), w.Spec...), append(Raw(nil), w.Status...)
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -119,7 +135,7 @@ func Conditions(w *Workload) []metav1.Condition {
 	return conditions
 }
 
-func conditionsOf(status json.RawMessage) ([]metav1.Condition, error) {
+func conditionsOf(status []byte) ([]metav1.Condition, error) {
 	if len(status) == 0 {
 		return nil, nil
 	}

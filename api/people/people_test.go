@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,11 +170,11 @@ func TestFurnish(t *testing.T) {
 // one thread, and takes no paths away.
 func TestHomeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, hang, looked := New(nil), make(chan struct{}), 0
+		p, hang, looked := New(nil), make(chan struct{}), atomic.Int32{}
 		u := &nss.User{Name: "alice", UID: 1000, Home: "/home/alice"}
 		for range 3 {
 			home, known := p.homeOf(u, func(*nss.User) string {
-				looked++
+				looked.Add(1)
 				<-hang
 				return "/home/alice"
 			})
@@ -181,8 +182,8 @@ func TestHomeThatHangs(t *testing.T) {
 				t.Errorf("it is %q, %t", home, known)
 			}
 		}
-		if looked != 1 {
-			t.Errorf("%d threads wait for it", looked)
+		if n := looked.Load(); n != 1 {
+			t.Errorf("%d threads wait for it", n)
 		}
 		person := &Person{User: *u, setting: &Setting{User: "alice"}}
 		person.Groups = []nss.Group{{GID: 1000}}

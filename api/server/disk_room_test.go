@@ -21,7 +21,7 @@ func TestANamespaceLeavesRoomOnTheDisk(t *testing.T) {
 	var left atomic.Int64
 	left.Store(1 << 40)
 	ts := startServer(t, func(c *Config) {
-		c.DiskSpace = func() (int64, int64, error) { return left.Load(), 1 << 38, nil }
+		c.DiskSpace = func() (int64, int64, error) { return left.Load(), 1 << 30, nil }
 	})
 	as := func(namespace string) kubernetes.Interface {
 		return ts.person(t, "x", roles.Role{Name: core.RoleSubmit, Namespace: namespace}.Group())
@@ -42,7 +42,7 @@ func TestANamespaceLeavesRoomOnTheDisk(t *testing.T) {
 	}
 	full := func(err error) bool {
 		status, ok := err.(apierrors.APIStatus)
-		return ok && status.Status().Code == 507 && strings.Contains(err.Error(), "the namespace one, which has more than 64 MiB")
+		return ok && status.Status().Code == 507 && strings.Contains(err.Error(), "the namespace one has more than 64 MiB")
 	}
 	left.Store(100 << 20)
 	if _, err := one.Create(t.Context(), of(100, 1), metav1.CreateOptions{}); !full(err) {

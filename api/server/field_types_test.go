@@ -6,8 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/randfill"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"github.com/jobd/jobd/api/kueue"
 	"github.com/jobd/jobd/api/scheme"
 )
 
@@ -29,7 +32,7 @@ func TestFieldTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(seed), scheme.Codecs).NilChance(0.4).NumElements(0, 2).MaxDepth(9).Fill(obj)
+			fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, rawFuncs), rand.NewSource(seed), scheme.Codecs).NilChance(0.4).NumElements(0, 2).MaxDepth(9).Fill(obj)
 			obj.GetObjectKind().SetGroupVersionKind(kind)
 			compared, err := known.TypeConverter.ObjectToTyped(obj, typed.AllowDuplicates)
 			if err != nil {
@@ -49,4 +52,11 @@ func TestFieldTypes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// rawFuncs fill what is JSON as it came.
+func rawFuncs(serializer.CodecFactory) []any {
+	return []any{func(r *kueue.Raw, c randfill.Continue) {
+		*r = kueue.Raw([]string{`{}`, `{"a":[1,{"b":"c"}]}`, `null`}[c.Intn(3)])
+	}}
 }
