@@ -43,6 +43,7 @@ func TestDashboardAtAGlance(t *testing.T) {
 	b.shows("Pods that hold most")
 	b.until(`[...document.querySelectorAll('td a')].some(a => a.textContent.startsWith('default/only-'))`)
 	b.at("images")
+	b.until(`document.querySelector('h1')?.textContent === 'Images'`)
 	b.until(`[...document.querySelectorAll('td a')].some(a => a.textContent.startsWith('default/'))`)
 
 	b.at("history")

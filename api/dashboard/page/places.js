@@ -70,6 +70,7 @@ const changing = (ms, ask, signal, status, show, refused) => {
   return every(ms, async () => {
     try {
       const answer = await ask(), text = JSON.stringify(answer);
+      if (signal.aborted) return; // another page is shown
       status(true);
       if (text !== shown) show(answer);
       shown = text;
@@ -86,7 +87,10 @@ async function here(signal) {
   try {
     const query = new URLSearchParams({limit: 1000, fieldSelector: 'spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed'});
     return (await get(of('api/v1', 'pods') + '?' + query, signal)).items ?? [];
-  } catch { return []; }
+  } catch (e) {
+    if (e.code !== 403) throw e;
+    return [];
+  }
 }
 const podLink = (ns, name) => h('a', {href: link('pods', ns, name)}, h('span', {class: 'faint'}, ns + '/'), name);
 // several shows the first of many, one below the other.
