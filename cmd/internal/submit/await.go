@@ -17,32 +17,36 @@ import (
 // AwaitEnd returns the condition with which a Job finishes. If it has not finished, it fails with the error of ctx when
 // that ends, and at once if it is not to wait.
 func AwaitEnd(ctx context.Context, client kubernetes.Interface, j *batchv1.Job, wait bool) (*batchv1.JobCondition, error) {
-	if end := batch.End(&j.Status); end != nil {
-		return end, nil
+	return awaitEnd(ctx, jobsNamed(client, j.Namespace, j.Name), j, func(j *batchv1.Job) *batchv1.JobCondition { return batch.End(&j.Status) }, wait)
+}
+
+// awaitEnd watches an object until end returns something of it.
+func awaitEnd[T metav1.Object, C any](ctx context.Context, objects *watched[T], known T, end func(T) *C, wait bool) (*C, error) {
+	last := end(known)
+	if last != nil {
+		return last, nil
 	}
 	if !wait {
 		return nil, context.DeadlineExceeded
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	var end *batchv1.JobCondition
 	gone := false
-	jobs := jobsNamed(client, j.Namespace, j.Name)
-	jobs.connected = func(error) {}
-	jobs.see = func(seen *batchv1.Job, deleted bool) {
-		if seen.UID != j.UID || watching.Err() != nil {
+	objects.connected = func(error) {}
+	objects.see = func(seen T, deleted bool) {
+		if seen.GetUID() != known.GetUID() || watching.Err() != nil {
 			return
 		}
-		if end = batch.End(&seen.Status); end == nil && !deleted {
+		if last = end(seen); last == nil && !deleted {
 			return
 		}
-		gone = end == nil
+		gone = last == nil
 		stop()
 	}
-	err := jobs.run(watching, j.ResourceVersion, j)
+	err := objects.run(watching, known.GetResourceVersion(), known)
 	switch {
-	case end != nil:
-		return end, nil
+	case last != nil:
+		return last, nil
 	case gone:
 		return nil, errors.New("it was deleted before it had finished")
 	case ctx.Err() != nil:
@@ -53,10 +57,15 @@ func AwaitEnd(ctx context.Context, client kubernetes.Interface, j *batchv1.Job, 
 
 // jobsNamed are the Jobs of a name, of which there is one at a time.
 func jobsNamed(client kubernetes.Interface, namespace, name string) *watched[*batchv1.Job] {
-	api, only := client.BatchV1().Jobs(namespace), "metadata.name="+name
+	return jobsOf(client, namespace, func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + name })
+}
+
+// jobsOf are the Jobs of a namespace that options choose.
+func jobsOf(client kubernetes.Interface, namespace string, choose func(*metav1.ListOptions)) *watched[*batchv1.Job] {
+	api := client.BatchV1().Jobs(namespace)
 	return &watched[*batchv1.Job]{
 		list: func(ctx context.Context, o metav1.ListOptions) ([]*batchv1.Job, string, error) {
-			o.FieldSelector = only
+			choose(&o)
 			list, err := api.List(ctx, o)
 			if err != nil {
 				return nil, "", err
@@ -64,7 +73,7 @@ func jobsNamed(client kubernetes.Interface, namespace, name string) *watched[*ba
 			return pointers(list.Items), list.ResourceVersion, nil
 		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = only
+			choose(&o)
 			return api.Watch(ctx, o)
 		},
 	}

@@ -58,19 +58,30 @@ func (m *Manifests) Create(ctx context.Context, client *Client, namespace string
 	return nil, err
 }
 
-func (m *Manifests) create(ctx context.Context, client *Client, namespace string, dryRun bool) (*batchv1.Job, error) {
-	var dry []string
+// prepare applies the objects beside the Job or the JobSet, and returns it as it is to be created.
+func (m *Manifests) prepare(
+	ctx context.Context, client *Client, namespace string, dryRun bool,
+) (u *unstructured.Unstructured, options metav1.CreateOptions, err error) {
+	options = metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
 	if dryRun {
-		dry = []string{metav1.DryRunAll}
+		options.DryRun = []string{metav1.DryRunAll}
 	}
 	if len(m.Others) > 0 {
-		if err := m.apply(ctx, client, namespace, dry); err != nil {
-			return nil, err
+		if err := m.apply(ctx, client, namespace, options.DryRun); err != nil {
+			return nil, options, err
 		}
 	}
-	u := m.Job.DeepCopy()
+	u = m.Job.DeepCopy()
 	if u.GetNamespace() == "" {
 		u.SetNamespace(namespace)
+	}
+	return u, options, nil
+}
+
+func (m *Manifests) create(ctx context.Context, client *Client, namespace string, dryRun bool) (*batchv1.Job, error) {
+	u, options, err := m.prepare(ctx, client, namespace, dryRun)
+	if err != nil {
+		return nil, err
 	}
 	if u.GetName() == "" && u.GetGenerateName() == "" {
 		return nil, fmt.Errorf("the Job has no name: give it one with --name, or metadata.generateName")
@@ -85,7 +96,6 @@ func (m *Manifests) create(ctx context.Context, client *Client, namespace string
 			return nil, err
 		}
 	}
-	options := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, DryRun: dry}
 	raw, err := json.Marshal(u.Object)
 	if err != nil {
 		return nil, err

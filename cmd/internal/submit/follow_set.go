@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -223,21 +222,7 @@ func (r *setFollowing) send(u setUpdate) {
 
 // jobs are the Jobs with the label of the JobSet.
 func (r *setFollowing) jobs() *watched[*batchv1.Job] {
-	api, selector := r.Client.Kubernetes.BatchV1().Jobs(r.set.Namespace), setSelector(r.set)
-	return &watched[*batchv1.Job]{
-		list: func(ctx context.Context, o metav1.ListOptions) ([]*batchv1.Job, string, error) {
-			o.LabelSelector = selector
-			list, err := api.List(ctx, o)
-			if err != nil {
-				return nil, "", err
-			}
-			return pointers(list.Items), list.ResourceVersion, nil
-		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = selector
-			return api.Watch(ctx, o)
-		},
-	}
+	return jobsOf(r.Client.Kubernetes, r.set.Namespace, func(o *metav1.ListOptions) { o.LabelSelector = setSelector(r.set) })
 }
 
 func (r *setFollowing) notice(format string, args ...any) {
@@ -500,21 +485,11 @@ func (m *Manifests) CreateSet(ctx context.Context, client *Client, namespace str
 }
 
 func (m *Manifests) createSet(ctx context.Context, client *Client, namespace string, dryRun bool) (*jobsetv1.JobSet, error) {
-	var dry []string
-	if dryRun {
-		dry = []string{metav1.DryRunAll}
-	}
-	if len(m.Others) > 0 {
-		if err := m.apply(ctx, client, namespace, dry); err != nil {
-			return nil, err
-		}
-	}
-	u := m.Job.DeepCopy()
-	if u.GetNamespace() == "" {
-		u.SetNamespace(namespace)
+	u, options, err := m.prepare(ctx, client, namespace, dryRun)
+	if err != nil {
+		return nil, err
 	}
 	api := client.Dynamic.Resource(jobsetv1.GroupVersion.WithResource("jobsets")).Namespace(u.GetNamespace())
-	options := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, DryRun: dry}
 	created, err := api.Create(ctx, u, options)
 	if apierrors.IsAlreadyExists(err) && m.Replace && !dryRun {
 		var old *jobsetv1.JobSet

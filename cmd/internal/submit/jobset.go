@@ -3,7 +3,6 @@ package submit
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,36 +81,5 @@ func setOf(u *unstructured.Unstructured) (*jobsetv1.JobSet, error) {
 
 // AwaitEndOfSet returns the condition with which a JobSet finishes, as AwaitEnd does of a Job.
 func AwaitEndOfSet(ctx context.Context, client dynamic.Interface, js *jobsetv1.JobSet, wait bool) (*metav1.Condition, error) {
-	if end := jobset.End(&js.Status); end != nil {
-		return end, nil
-	}
-	if !wait {
-		return nil, context.DeadlineExceeded
-	}
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	var end *metav1.Condition
-	gone := false
-	sets := setsNamed(client, js.Namespace, js.Name)
-	sets.connected = func(error) {}
-	sets.see = func(seen *jobsetv1.JobSet, deleted bool) {
-		if seen.UID != js.UID || watching.Err() != nil {
-			return
-		}
-		if end = jobset.End(&seen.Status); end == nil && !deleted {
-			return
-		}
-		gone = end == nil
-		stop()
-	}
-	err := sets.run(watching, js.ResourceVersion, js)
-	switch {
-	case end != nil:
-		return end, nil
-	case gone:
-		return nil, errors.New("it was deleted before it had finished")
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	}
-	return nil, err
+	return awaitEnd(ctx, setsNamed(client, js.Namespace, js.Name), js, func(js *jobsetv1.JobSet) *metav1.Condition { return jobset.End(&js.Status) }, wait)
 }
