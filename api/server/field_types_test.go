@@ -32,7 +32,8 @@ func TestFieldTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, rawFuncs), rand.NewSource(seed), scheme.Codecs).NilChance(0.4).NumElements(0, 2).MaxDepth(9).Fill(obj)
+			funcs := fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, rawFuncs)
+			fuzzer.FuzzerFor(funcs, rand.NewSource(seed), scheme.Codecs).NilChance(0.4).NumElements(0, 2).MaxDepth(9).Fill(obj)
 			obj.GetObjectKind().SetGroupVersionKind(kind)
 			compared, err := known.TypeConverter.ObjectToTyped(obj, typed.AllowDuplicates)
 			if err != nil {
