@@ -75,6 +75,7 @@ require (
 
 require (
 	github.com/agext/levenshtein v1.2.3
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/cockroachdb/datadriven v1.0.2

@@ -62,12 +62,14 @@ func serve(settings string) error {
 type daemon struct {
 	t       testing.TB
 	dir     string
+	disk    string // a file system of its root alone; empty if it has none
 	process *exec.Cmd
 	ended   chan struct{}
 	output  *output
 }
 
-func start(t testing.TB) *daemon {
+// start has prepared what is to be there before the daemon is.
+func start(t testing.TB, prepare ...func(*daemon)) *daemon {
 	t.Helper()
 	// A socket's path must be short, which those of t.TempDir are not.
 	dir, err := os.MkdirTemp("", "jobd")
@@ -82,6 +84,9 @@ func start(t testing.TB) *daemon {
 			t.Logf("jobd said:\n%s", d.output)
 		}
 	})
+	for _, p := range prepare {
+		p(d)
+	}
 	d.serve()
 	return d
 }
