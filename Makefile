@@ -21,7 +21,7 @@ export CGO_ENABLED := 0
 SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking openapi picture \
 	podspec quota rbac roles runas runtimeclass schedule scheduling scheme shares storageclass why window) \
 	$(addprefix cmd/internal/,batchscript manual page startat terminal translations) \
-	$(addprefix daemon/,allotment cards causes causes/causestest claim critical cron dependents duty eviction fairness fit forecast job jobset node picture pod \
+	$(addprefix daemon/,allotment cards causes causes/causestest causes/parents claim cron dependents duty eviction fairness fit forecast job jobset kubelet load node picture pod \
 		prospect relation requests workload) \
 	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.

@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/causes/parents"
 	"github.com/jobd/jobd/daemon/dependents"
 	"github.com/jobd/jobd/daemon/job"
 )
@@ -138,12 +139,12 @@ func (q *apiQuestion) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 		addDependent(&w, cj, "Job", j)
 	}
 	var last *why.Explanation
-	if j := causes.LastEnded(jobs); j != nil && batch.End(&j.Status).Type == batchv1.JobFailed {
+	if j := parents.LastEnded(jobs); j != nil && batch.End(&j.Status).Type == batchv1.JobFailed {
 		if last, err = q.job(j); err != nil {
 			return nil, err
 		}
 	}
-	return causes.CronJob(w, cj, jobs, last), nil
+	return parents.CronJob(w, cj, jobs, last), nil
 }
 
 func (q *apiQuestion) jobSet(js *jobsetv1.JobSet) (*why.Explanation, error) {
@@ -165,12 +166,12 @@ func (q *apiQuestion) jobSet(js *jobsetv1.JobSet) (*why.Explanation, error) {
 		addDependent(&w, js, "Job", j)
 	}
 	var told *why.Explanation
-	if j := causes.JobOfSet(js, jobs); j != nil {
+	if j := parents.JobOfSet(js, jobs); j != nil {
 		if told, err = q.job(j); err != nil {
 			return nil, err
 		}
 	}
-	return causes.JobSet(w, js, jobs, told), nil
+	return parents.JobSet(w, js, jobs, told), nil
 }
 
 // events reads the events about objects.

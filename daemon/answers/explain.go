@@ -26,6 +26,7 @@ import (
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/causes/parents"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/cronjobs"
 	"github.com/jobd/jobd/daemon/dependents"
@@ -271,13 +272,13 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 		return nil, err
 	}
 	var last *why.Explanation
-	if j := causes.LastEnded(jobs); j != nil && batch.End(&j.Status).Type == batchv1.JobFailed && q.may("jobs.batch", j.Namespace) {
+	if j := parents.LastEnded(jobs); j != nil && batch.End(&j.Status).Type == batchv1.JobFailed && q.may("jobs.batch", j.Namespace) {
 		var err error
 		if last, err = q.job(j); err != nil {
 			return nil, err
 		}
 	}
-	return causes.CronJob(w, cj, jobs, last), nil
+	return parents.CronJob(w, cj, jobs, last), nil
 }
 
 func (q *question) jobSet(js *jobsetv1.JobSet) (*why.Explanation, error) {
@@ -318,13 +319,13 @@ func (q *question) jobSet(js *jobsetv1.JobSet) (*why.Explanation, error) {
 		return nil, err
 	}
 	var told *why.Explanation
-	if j := causes.JobOfSet(js, jobs); j != nil && q.may("jobs.batch", j.Namespace) {
+	if j := parents.JobOfSet(js, jobs); j != nil && q.may("jobs.batch", j.Namespace) {
 		var err error
 		if told, err = q.job(j); err != nil {
 			return nil, err
 		}
 	}
-	return causes.JobSet(w, js, jobs, told), nil
+	return parents.JobSet(w, js, jobs, told), nil
 }
 
 func (q *question) world() causes.World {
@@ -594,7 +595,7 @@ func (q *question) claim(namespace, name string) (obj *corev1.PersistentVolumeCl
 		if err := q.events(s, &w, c, nil); err != nil {
 			return err
 		}
-		last = w.Last(c.UID)
+		last = w.LastEvent(c.UID)
 		return nil
 	}); err != nil {
 		return nil, nil

@@ -1,4 +1,4 @@
-// Package causes says why a Job, a pod or a CronJob is in the state that it is in.
+// Package causes says why a Job or a pod is in the state that it is in; package parents says it of what makes Jobs.
 //
 // In come objects, events, and what the controllers know beside them (World). Out goes an Explanation of api/why.
 // Everything here is a pure function of that, so the same functions explain what the daemon decides by, and what can be
@@ -7,7 +7,6 @@
 package causes
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -187,31 +186,15 @@ var podCauses = []podCause{
 	podOfSet,
 }
 
-// A cronJobCause returns the reasons of one kind for the state of a CronJob; none if they do not apply.
-type cronJobCause func(*cronJobView) []why.Cause
-
-// cronJobCauses are in the order in which they are told.
-var cronJobCauses = []cronJobCause{
-	cronJobTerminating,
-	cronJobSuspended,
-	cronJobSchedule,
-	cronJobOverdue,
-	cronJobAhead,
-	cronJobMissed,
-	cronJobRefused,
-	cronJobRuns,
-	cronJobLast,
-}
-
 // Job explains a Job with its pods. Pods that have succeeded may be missing.
 func Job(w World, j *batchv1.Job, pods []*corev1.Pod) *why.Explanation {
 	v := &jobView{World: w, job: j, pods: pods, end: batch.End(&j.Status)}
-	all := gather(jobCauses, v)
+	all := Gather(jobCauses, v)
 	state, message := v.state(why.Reason(all))
 	if w.Forecast != nil && w.Forecast.Ends != nil {
 		message += " Its end is " + w.Forecast.Ends.Brief(w.Now) + "."
 	}
-	e := w.explain("Job", j, state, message, all)
+	e := w.Explain("Job", j, state, message, all)
 	e.Forecast = w.Forecast
 	return e
 }
@@ -225,24 +208,17 @@ func Pod(w World, p *corev1.Pod, j *batchv1.Job) *why.Explanation {
 	if values := w.valuesOf(index); values != "" {
 		message += fmt.Sprintf(" Its index is %s: %s.", index, values)
 	}
-	return w.explain("Pod", p, state, message, all)
-}
-
-// CronJob explains a CronJob. jobs are those that it controls; last explains the latest of them that has failed, nil if
-// the latest that has ended did not.
-func CronJob(w World, cj *batchv1.CronJob, jobs []*batchv1.Job, last *why.Explanation) *why.Explanation {
-	v := newCronJobView(w, cj, jobs, last)
-	state, message := v.state()
-	return w.explain("CronJob", cj, state, message, gather(cronJobCauses, v))
+	return w.Explain("Pod", p, state, message, all)
 }
 
 // NoJob explains that there is no Job of a name of which a success is expected.
 func NoJob(w World, namespace, name string) *why.Explanation {
 	v := &jobView{World: w, job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}
-	return w.explain("Job", v.job, "Gone", "is not there any more, and jobd expects that one of its name succeeds.", jobExpected(v))
+	return w.Explain("Job", v.job, "Gone", "is not there any more, and jobd expects that one of its name succeeds.", jobExpected(v))
 }
 
-func gather[V any, F ~func(V) []why.Cause](list []F, v V) []why.Cause {
+// Gather returns what the causes of a list say, in their order.
+func Gather[V any, F ~func(V) []why.Cause](list []F, v V) []why.Cause {
 	all := []why.Cause{}
 	for _, cause := range list {
 		all = append(all, cause(v)...)
@@ -250,7 +226,8 @@ func gather[V any, F ~func(V) []why.Cause](list []F, v V) []why.Cause {
 	return all
 }
 
-func (w *World) explain(kind string, obj metav1.Object, state, message string, causes []why.Cause) *why.Explanation {
+// Explain makes an explanation of what was found out about an object.
+func (w *World) Explain(kind string, obj metav1.Object, state, message string, causes []why.Cause) *why.Explanation {
 	return &why.Explanation{
 		APIVersion: why.APIVersion, Kind: why.Kind,
 		Object: reference(kind, obj), At: metav1.NewTime(w.Now), Source: w.Source,
@@ -266,7 +243,7 @@ func SetAside(w World, kind string, obj metav1.Object, message string, final boo
 		c.Help = []string{fmt.Sprintf("jobctl annotate %ss/%s%s --overwrite try-again=\"$(date)\"",
 			strings.ToLower(kind), obj.GetName(), why.InNamespace(obj.GetNamespace()))}
 	}
-	return w.explain(kind, obj, "SetAside", "is set aside.", []why.Cause{c})
+	return w.Explain(kind, obj, "SetAside", "is set aside.", []why.Cause{c})
 }
 
 func reference(kind string, obj metav1.Object) why.Reference {
@@ -278,11 +255,8 @@ func about(kind string, obj metav1.Object) *why.Reference {
 	return &r
 }
 
-// Last returns the latest event about an object; nil if there is none.
-func (w *World) Last(uid types.UID) *corev1.Event { return w.lastEvent(uid) }
-
-// lastEvent returns the latest event about an object with one of these reasons, or of any; nil if there is none.
-func (w *World) lastEvent(uid types.UID, reasons ...string) *corev1.Event {
+// LastEvent returns the latest event about an object with one of these reasons, or of any; nil if there is none.
+func (w *World) LastEvent(uid types.UID, reasons ...string) *corev1.Event {
 	var last *corev1.Event
 	for i := range w.Events {
 		e := &w.Events[i]
@@ -292,22 +266,6 @@ func (w *World) lastEvent(uid types.UID, reasons ...string) *corev1.Event {
 		}
 	}
 	return last
-}
-
-// manager returns who last set a field, by its path ("spec", "suspend"), and when: the name of the program, as
-// metadata.managedFields has it.
-func manager(obj metav1.Object, path ...string) (name string, when time.Time) {
-	for _, m := range obj.GetManagedFields() {
-		if m.FieldsV1 == nil || !owns(m.FieldsV1.GetRawString(), path) {
-			continue
-		}
-		if m.Time == nil {
-			name = cmp.Or(name, m.Manager)
-		} else if m.Time.After(when) {
-			name, when = m.Manager, m.Time.Time
-		}
-	}
-	return name, when
 }
 
 // refusalOf returns why the API has refused a pod, without the pod's name: pods "x-y" is forbidden: ...

@@ -222,7 +222,7 @@ func jobSuspended(v *jobView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so it has no pods.", Brief: "suspended", Details: map[string]string{}}
-	if name, when := manager(v.job, "spec", "suspend"); name != "" {
+	if name, when := why.Manager(v.job, "spec", "suspend"); name != "" {
 		c.Message = fmt.Sprintf("%s has set its spec.suspend to true, so it has no pods.", name)
 		c.Brief = "suspended by " + name
 		c.Details["manager"] = name
@@ -264,7 +264,7 @@ func jobRefused(v *jobView) []why.Cause {
 		return nil
 	}
 	refused := v.Standing != nil && v.Standing.Refused > 0
-	e := v.lastEvent(v.job.UID, "FailedCreate")
+	e := v.LastEvent(v.job.UID, "FailedCreate")
 	if e == nil || !refused && v.Source == why.FromRecords || v.job.Status.Active > 0 && !refused {
 		return nil
 	}

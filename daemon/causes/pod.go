@@ -37,7 +37,7 @@ func (v *podView) ends() *exits.Pod {
 
 // causes returns the reasons for the pod's state.
 func (v *podView) causes() []why.Cause {
-	all := gather(podCauses, v)
+	all := Gather(podCauses, v)
 	if v.elsewhere() {
 		withoutHelp(all)
 	}
@@ -351,7 +351,7 @@ func podProbes(v *podView) (all []why.Cause) {
 	if ready != nil && ready.Status == corev1.ConditionTrue {
 		return nil
 	}
-	e := v.lastEvent(v.pod.UID, "Unhealthy", "ProbeWarning", "FailedPostStartHook", "FailedPreStopHook")
+	e := v.LastEvent(v.pod.UID, "Unhealthy", "ProbeWarning", "FailedPostStartHook", "FailedPreStopHook")
 	if e == nil && (ready == nil || len(pod.Restarts(v.pod)) > 0 || v.pod.DeletionTimestamp != nil) {
 		return nil
 	}

@@ -155,7 +155,7 @@ func podSetUp(v *podView) []why.Cause {
 			return nil
 		}
 	}
-	e := v.lastEvent(v.pod.UID, "FailedMount", "FailedCreatePodSandBox", "FailedCreatePodContainer", "FailedAttachVolume", "StuckStep")
+	e := v.LastEvent(v.pod.UID, "FailedMount", "FailedCreatePodSandBox", "FailedCreatePodContainer", "FailedAttachVolume", "StuckStep")
 	if e == nil {
 		if len(v.statuses()) == 0 {
 			return nil
@@ -200,7 +200,7 @@ func podImage(v *podView) (all []why.Cause) {
 				message = w.Message
 			}
 			c.Message = fmt.Sprintf("The image %s of container %s cannot be pulled: %s", image, s.Name, why.Sentence(message))
-			if e := v.lastEvent(v.pod.UID, "FailedToRetrieveImagePullSecret"); e != nil {
+			if e := v.LastEvent(v.pod.UID, "FailedToRetrieveImagePullSecret"); e != nil {
 				c.Message += " " + why.Sentence(e.Message)
 			}
 			c.Help = []string{"jobctl image pull " + image, "jobctl image import docker://" + image}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/kubelet"
 	"github.com/jobd/jobd/daemon/loop"
-	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 )
@@ -88,7 +88,7 @@ func (a *admission) observe(p *loop.Pass, obj *corev1.Pod, o duty.Observation) e
 }
 
 // take lets the node take a pod that has been bound to it, or fail it.
-func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *node.Refusal) error {
+func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *kubelet.Refusal) error {
 	obj.Status.NominatedNodeName = ""
 	obj.Status.HostIP = a.ip
 	obj.Status.HostIPs = []corev1.HostIP{{IP: a.ip}}
@@ -117,15 +117,15 @@ func (a *admission) place(obj *corev1.Pod) {
 }
 
 // refuses returns why the node does not take a pod whatever else is there; nil if it does.
-func (a *admission) refuses(obj *corev1.Pod) *node.Refusal {
+func (a *admission) refuses(obj *corev1.Pod) *kubelet.Refusal {
 	if os, ok := obj.Labels[corev1.LabelOSStable]; ok && os != goruntime.GOOS {
-		return &node.Refusal{
+		return &kubelet.Refusal{
 			Reason:  "PodOSSelectorNodeLabelDoesNotMatch",
 			Message: "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
 		}
 	}
 	if os := obj.Spec.OS; os != nil && string(os.Name) != goruntime.GOOS {
-		return &node.Refusal{
+		return &kubelet.Refusal{
 			Reason: "PodOSNotSupported", Message: "Failed to admit pod as the OS field doesn't match node OS",
 		}
 	}
@@ -133,7 +133,7 @@ func (a *admission) refuses(obj *corev1.Pod) *node.Refusal {
 		return refusal
 	}
 	if err := a.sysctls.Check(obj); err != nil {
-		return &node.Refusal{Reason: "SysctlForbidden", Message: err.Error()}
+		return &kubelet.Refusal{Reason: "SysctlForbidden", Message: err.Error()}
 	}
 	return nil
 }

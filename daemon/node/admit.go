@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/load"
 )
 
 // stepsAtOnce is how much Next compares before it lets others go on.
@@ -34,7 +36,7 @@ func (n *Node) Next(considers func(uid types.UID)) (Step, bool) {
 		} else {
 			ready, wanting = n.admitFirst(l)
 		}
-		if len(ready) > 0 && ready[0].shape.continues {
+		if len(ready) > 0 && ready[0].shape.Continues {
 			return Step{Continue: n.continued(ready)}, true
 		}
 		if len(ready) > 0 {
@@ -77,7 +79,7 @@ func (n *Node) admitGang(l *line) (ready, wanting []*waiter) {
 		return nil, nil
 	}
 	if n.countFitting(l) < need {
-		if lower, _ := n.used.below(l.queue[0].Priority); lower == 0 {
+		if lower, _ := n.used.Below(l.queue[0].Priority); lower == 0 {
 			return nil, nil // and there is no pod to preempt
 		}
 	}
@@ -113,7 +115,7 @@ func (n *Node) countFitting(l *line) int {
 // nominated.
 func (n *Node) alike(l *line) bool {
 	s := l.queue[0].shape
-	return len(l.gang.shapes) == 1 && l.gang.kept == 0 && len(s.own)+len(s.matches) == 0
+	return len(l.gang.shapes) == 1 && l.gang.kept == 0 && len(s.own)+len(s.Matches) == 0
 }
 
 // fitting returns the pods of a gang that fit together, in their order, and all that would fit if the node were empty.
@@ -122,11 +124,11 @@ func (n *Node) fitting(l *line) (fit, able []*waiter) {
 		return nil, nil
 	}
 	n.without(l.queue, func() {
-		taken := tally{}
-		taken.merge(n.taken(able[0]))
+		taken := load.Sum{}
+		taken.Merge(n.taken(able[0]))
 		for _, w := range able {
 			if n.fits(&taken, w.shape) {
-				taken.add(w.Pod, 1)
+				taken.Add(w.shape.One, 1)
 				fit = append(fit, w)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/kubelet"
 	"github.com/jobd/jobd/daemon/requests"
 )
 
@@ -24,21 +25,21 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 		return "", ""
 	}
 	extra := requests.Resources{}
-	for _, name := range slices.SortedFunc(maps.Keys(now.shape.ask), kubeletOrder) {
-		ask, has := now.shape.ask[name], b.shape.ask[name]
+	for _, name := range slices.SortedFunc(maps.Keys(now.shape.Ask), kubelet.Order) {
+		ask, has := now.shape.Ask[name], b.shape.Ask[name]
 		if ask <= has || n.Allocatable == nil {
 			continue
 		}
 		extra[name] = ask - has
 		capacity := n.Allocatable[name]
-		used := n.used.all.amounts[name] - has
+		used := n.used.All.Amounts[name] - has
 		switch {
 		case message != "" && reason == corev1.PodReasonInfeasible:
 		case ask > capacity:
 			reason = corev1.PodReasonInfeasible
 			message = fmt.Sprintf("Node didn't have enough capacity: %s, requested: %d, capacity: %d", name, ask, capacity)
 		case message == "" && ask > capacity-used:
-			reason, message = corev1.PodReasonDeferred, outOf(name, ask, used, capacity).Message
+			reason, message = corev1.PodReasonDeferred, kubelet.OutOf(name, ask, used, capacity).Message
 		}
 	}
 	switch reason {
@@ -61,13 +62,13 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 	n.end(b, false)
 	n.displace(b, 0)
 	n.freeze(b, false)
-	n.used.add(b.Pod, -1)
+	n.used.Add(b.Priority, b.shape.One, -1)
 	n.drop(b.Pod)
 	delete(n.bound, uid) // what it asks of others may be known anew, and others are then looked at
 	n.take(now)
 	b.Pod, n.bound[uid] = now, b
-	n.cards.Bound(uid, now.shape.ask)
-	n.used.add(b.Pod, 1)
+	n.cards.Bound(uid, now.shape.Ask)
+	n.used.Add(b.Priority, b.shape.One, 1)
 	n.freeze(b, frozen)
 	n.displace(b, displaced)
 	n.end(b, ending)

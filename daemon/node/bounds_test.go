@@ -151,7 +151,7 @@ func TestPodsOfAJobAreComparedOnce(t *testing.T) {
 		}}}}
 		n.Wait(PodOf(probe), false)
 		defer n.Gone(probe.UID)
-		return slices.ContainsFunc(n.current(n.waiting["7"]).matches, func(id int) bool { return n.rules.Get(id) != nil })
+		return slices.ContainsFunc(n.current(n.waiting["7"]).Matches, func(id int) bool { return n.rules.Get(id) != nil })
 	}
 	if !matches("7") || matches("8") {
 		t.Error("a rule about indexes does not tell them apart")
@@ -266,8 +266,8 @@ func TestPortsOfTheHostAreFoundAtOnce(t *testing.T) {
 		n.Gone(p.UID)
 	}
 	n.Gone("ns/first")
-	if len(n.used.all.ports) > 0 {
-		t.Errorf("%d ports are left", len(n.used.all.ports))
+	if len(n.used.All.Ports) > 0 {
+		t.Errorf("%d ports are left", len(n.used.All.Ports))
 	}
 }
 

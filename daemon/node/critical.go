@@ -4,42 +4,42 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/critical"
+	"github.com/jobd/jobd/daemon/kubelet"
 	"github.com/jobd/jobd/daemon/requests"
 )
 
 // Critical reports whether the node evicts other pods for a pod that is bound to it, where there is no room.
-func (p *Pod) Critical() bool { return p.Priority >= critical.Priority }
+func (p *Pod) Critical() bool { return p.Priority >= kubelet.Priority }
 
 // MakeRoom chooses which pods the node evicts to take a critical pod whose manifest names it (PodSpec.NodeName), as a
 // kubelet does. The room is kept until the pod is bound or gone. If there are no victims, and no refusal, what ends
 // already is enough. A refusal is why room does not help, or cannot be made; then nothing is to be evicted.
-func (n *Node) MakeRoom(p *Pod) (victims []types.UID, refusal *Refusal) {
+func (n *Node) MakeRoom(p *Pod) (victims []types.UID, refusal *kubelet.Refusal) {
 	if refusal = n.unsuitable(p); refusal != nil {
 		return nil, refusal
 	}
 	needs := n.needs(p)
-	var may []critical.Victim
+	var may []kubelet.Victim
 	for _, b := range n.bound {
 		if b.pausing() {
-			needs = critical.Less(needs, b.cpu())
+			needs = kubelet.Less(needs, b.cpu())
 		}
 		switch {
 		case b.ending:
 			ends := requests.Resources{}
-			ends.Add(b.keeps().ask, 1)
+			ends.Add(b.keeps().Ask, 1)
 			ends[corev1.ResourcePods] = 1
-			needs = critical.Less(needs, ends)
+			needs = kubelet.Less(needs, ends)
 		case !b.Critical() || b.Priority < p.Priority:
-			may = append(may, critical.Victim{UID: b.UID, Class: b.class, Has: b.keeps().ask})
+			may = append(may, kubelet.Victim{UID: b.UID, Class: b.class, Has: b.keeps().Ask})
 		}
 	}
-	chosen, left := critical.Choose(may, needs)
+	chosen, left := kubelet.Choose(may, needs)
 	if len(left) > 0 {
-		return nil, &Refusal{
+		return nil, &kubelet.Refusal{
 			Reason: "UnexpectedAdmissionError",
 			Message: "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of " +
-				"pods to preempt: no set of running pods found to reclaim resources: " + critical.List(left),
+				"pods to preempt: no set of running pods found to reclaim resources: " + kubelet.List(left),
 		}
 	}
 	for _, v := range chosen {
@@ -54,7 +54,7 @@ func (n *Node) MakeRoom(p *Pod) (victims []types.UID, refusal *Refusal) {
 	if n.expected[p.UID] == nil {
 		n.expected[p.UID] = p
 		n.take(p)
-		n.reserved.add(p, 1)
+		n.reserved.Add(p.Priority, p.shape.One, 1)
 	}
 	return victims, nil
 }
@@ -63,7 +63,7 @@ func (n *Node) MakeRoom(p *Pod) (victims []types.UID, refusal *Refusal) {
 func (n *Node) forgetExpected(uid types.UID) {
 	if p, ok := n.expected[uid]; ok {
 		delete(n.expected, uid)
-		n.reserved.add(p, -1)
+		n.reserved.Add(p.Priority, p.shape.One, -1)
 		n.drop(p)
 		n.unblock()
 	}
@@ -73,5 +73,5 @@ func (b *bound) has(name corev1.ResourceName) int64 {
 	if name == corev1.ResourcePods {
 		return 1
 	}
-	return b.keeps().ask[name]
+	return b.keeps().Ask[name]
 }

@@ -60,7 +60,7 @@ func (b *board) use(cards ...int) {
 
 // give gives a pod that was bound what it requests.
 func (b *board) give(uid types.UID) error {
-	ask := b.bound[uid].shape.ask
+	ask := b.bound[uid].shape.Ask
 	for range ask[gpu] {
 		i := slices.IndexFunc(b.cards, func(d cards.Device) bool { return len(d.Pods) == 0 && !d.Used })
 		if i < 0 {

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/load"
 	"github.com/jobd/jobd/daemon/relation"
 )
 
@@ -40,9 +41,9 @@ func (b *bound) displaced() uint32 { return b.tenure().displaced }
 func (n *Node) countPausing(b *bound, was bool) {
 	switch is := b.pausing(); {
 	case is && !was:
-		n.used.by[b.Priority].pausing++
+		n.used.By[b.Priority].Pausing++
 	case was && !is:
-		n.used.by[b.Priority].pausing--
+		n.used.By[b.Priority].Pausing--
 	}
 }
 
@@ -63,7 +64,7 @@ func (n *Node) Pausable(uid types.UID, pausable bool) {
 // queueForCPU lets a displaced pod wait for its CPU once it is frozen, or takes it from the queue.
 func (n *Node) queueForCPU(b *bound) {
 	w := n.waiting[b.UID]
-	if w != nil && !w.shape.continues {
+	if w != nil && !w.shape.Continues {
 		return // it waited to be bound, and whoever has bound it takes it from the queue
 	}
 	waits := b.displaced() != 0 && b.frozen && !b.held && !b.ending
@@ -114,7 +115,7 @@ func (n *Node) regather(key string) {
 func cpuOnly(b *bound) *shape {
 	ask := b.cpu()
 	key := relation.Brief(fmt.Sprintf("%s|continues|%v", ask, b.Polite))
-	return &shape{key: key, base: key, ask: ask, continues: true}
+	return &shape{key: key, base: key, One: load.One{Ask: ask, Continues: true}}
 }
 
 // continued lets displaced pods go on.
@@ -133,5 +134,5 @@ func (n *Node) continued(pods []*waiter) (uids []types.UID) {
 // Continues reports whether a pod waits for its CPU only, since it is paused for others.
 func (n *Node) Continues(uid types.UID) bool {
 	w, ok := n.waiting[uid]
-	return ok && w.shape.continues
+	return ok && w.shape.Continues
 }

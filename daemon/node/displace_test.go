@@ -86,8 +86,8 @@ func (w *pausingWorld) arrive(i int) *shift {
 	s.Pod = asking(fmt.Sprintf("p%02d", i), rapid.Int32Range(0, 2).Draw(t, "priority"), cpu,
 		rapid.SampledFrom([]int64{0, 10, 60, 100}).Draw(t, "needs"))
 	s.Created = uint32(w.now)
-	maps.DeleteFunc(s.shape.ask, func(_ corev1.ResourceName, amount int64) bool { return amount == 0 })
-	s.shape = newShape(s.shape.ask, nil, fit.Terms{}, false)
+	maps.DeleteFunc(s.shape.Ask, func(_ corev1.ResourceName, amount int64) bool { return amount == 0 })
+	s.shape = newShape(s.shape.Ask, nil, fit.Terms{}, false)
 	s.Pausable = rapid.IntRange(0, 3).Draw(t, "pausable") > 0
 	if s.Priority == 0 && rapid.IntRange(0, 3).Draw(t, "group") == 0 {
 		s.SetGroup(rapid.SampledFrom([]string{"ns/g0", "ns/g1"}).Draw(t, "of"))
@@ -134,7 +134,7 @@ func (w *pausingWorld) pass() {
 				w.Fatalf("%s ends for %s, which has no higher priority", uid, by.UID)
 			}
 			if s.ending = w.now + rapid.Int64Range(1, 3).Draw(w.T, "grace"); s.Pausable && s.Group() == "" && w.most == 1000 &&
-				s.shape.ask[corev1.ResourceCPU] > 0 {
+				s.shape.Ask[corev1.ResourceCPU] > 0 {
 				w.Fatalf("%s ends, though its CPU would be enough", uid)
 			}
 			w.show(s)
@@ -163,14 +163,14 @@ func (w *pausingWorld) pass() {
 func (w *pausingWorld) check() {
 	cpu, memory := int64(0), int64(0)
 	for _, s := range w.bound {
-		if memory += s.shape.ask[corev1.ResourceMemory]; !s.frozen || s.displaced == 0 {
-			cpu += s.shape.ask[corev1.ResourceCPU]
+		if memory += s.shape.Ask[corev1.ResourceMemory]; !s.frozen || s.displaced == 0 {
+			cpu += s.shape.Ask[corev1.ResourceCPU]
 		}
 	}
 	if cpu > ofMachine || memory > w.memory || len(w.bound) > w.most {
 		w.Fatalf("%d milli-CPUs and %d of memory are used by %d pods", cpu, memory, len(w.bound))
 	}
-	if got := w.n.used.all; got.amounts[corev1.ResourceCPU] != cpu || got.amounts[corev1.ResourceMemory] != memory || got.pods != len(w.bound) {
+	if got := w.n.used.All; got.Amounts[corev1.ResourceCPU] != cpu || got.Amounts[corev1.ResourceMemory] != memory || got.Pods != len(w.bound) {
 		w.Fatalf("the node counts %+v, and %d milli-CPUs and %d of memory are used by %d pods", got, cpu, memory, len(w.bound))
 	}
 	pausing := map[int32]int{}
@@ -179,9 +179,9 @@ func (w *pausingWorld) check() {
 			pausing[b.Priority]++
 		}
 	}
-	for p, level := range w.n.used.by {
-		if level.pausing != pausing[p] {
-			w.Fatalf("%d of priority %d are being paused, a recount gives %d", level.pausing, p, pausing[p])
+	for p, level := range w.n.used.By {
+		if level.Pausing != pausing[p] {
+			w.Fatalf("%d of priority %d are being paused, a recount gives %d", level.Pausing, p, pausing[p])
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestPausedPodsGoOn(t *testing.T) {
 				t.Fatalf("%d wait and %d are on the node, for ever", len(w.waiting), len(w.bound))
 			}
 		}
-		if len(w.n.groups) != 2 || w.n.continuing != 0 || len(w.n.waiting)+len(w.n.used.by)+len(w.n.reserved.by) != 0 {
+		if len(w.n.groups) != 2 || w.n.continuing != 0 || len(w.n.waiting)+len(w.n.used.By)+len(w.n.reserved.By) != 0 {
 			t.Errorf("what is left: %v, %d, %v, %+v", w.n.groups, w.n.continuing, w.n.waiting, w.n.used)
 		}
 	})

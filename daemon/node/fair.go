@@ -59,7 +59,7 @@ func (n *Node) Accounts(at time.Time) []fairness.Account {
 	}
 	waiting := map[*account]int{}
 	for _, w := range n.waiting {
-		if !w.shape.continues {
+		if !w.shape.Continues {
 			waiting[w.account]++
 		}
 	}
@@ -142,7 +142,7 @@ func (n *Node) part(b *bound) float64 {
 	if b.frozen {
 		s = b.withoutCPU()
 	}
-	for name, amount := range s.ask {
+	for name, amount := range s.Ask {
 		if has := n.offered[name]; has > 0 {
 			part = max(part, min(1, float64(amount)/float64(has)))
 		}

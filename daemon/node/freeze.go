@@ -57,18 +57,17 @@ func (n *Node) freeze(b *bound, frozen bool) {
 	pausing := b.pausing()
 	b.frozen = frozen
 	n.countPausing(b, pausing)
-	times := int64(1)
+	times := 1
 	if frozen {
 		times = -1
 	}
 	n.unblock()
-	n.used.all.amounts.Add(b.cpu(), times)
-	n.used.by[b.Priority].amounts.Add(b.cpu(), times)
+	n.used.AddAmounts(b.Priority, b.cpu(), times)
 }
 
 // cpu is what a pod gives back while it is frozen.
 func (b *bound) cpu() requests.Resources {
-	return requests.Resources{corev1.ResourceCPU: b.shape.ask[corev1.ResourceCPU]}
+	return requests.Resources{corev1.ResourceCPU: b.shape.Ask[corev1.ResourceCPU]}
 }
 
 // keeps is the shape of a pod with what it keeps now, or will before long.
@@ -81,15 +80,7 @@ func (b *bound) keeps() *shape {
 
 func (b *bound) withoutCPU() *shape {
 	s := *b.shape
-	s.ask = maps.Clone(s.ask)
-	delete(s.ask, corev1.ResourceCPU)
+	s.Ask = maps.Clone(s.Ask)
+	delete(s.Ask, corev1.ResourceCPU)
 	return &s
-}
-
-// addBound counts what a bound pod takes now, or will before long.
-func (t *tally) addBound(b *bound, times int) {
-	t.add(b.Pod, times)
-	if b.frozen || b.pausing() {
-		t.amounts.Add(b.cpu(), -int64(times))
-	}
 }

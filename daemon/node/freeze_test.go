@@ -38,14 +38,14 @@ func TestAFrozenPodGivesItsCPUBack(t *testing.T) {
 		t.Fatalf("%+v", step)
 	}
 	n.Freeze("a", Pause{})
-	if got := n.used.all.amounts; !maps.Equal(got, requests.Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 90}) {
+	if got := n.used.All.Amounts; !maps.Equal(got, requests.Resources{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 90}) {
 		t.Errorf("used: %v", got)
 	}
 	n.Freeze("a", Pause{Frozen: true})
 	n.Gone("a")
 	n.Gone("b")
-	if got := n.used.all.amounts; len(got) > 0 || len(n.used.by) > 0 {
-		t.Errorf("what is left: %v %v", got, n.used.by)
+	if got := n.used.All.Amounts; len(got) > 0 || len(n.used.By) > 0 {
+		t.Errorf("what is left: %v %v", got, n.used.By)
 	}
 }
 
@@ -229,8 +229,8 @@ func TestFreezingAddsUp(t *testing.T) {
 						want[corev1.ResourceCPU] += s.cpu
 					}
 				}
-				if !maps.Equal(n.used.all.amounts, want) {
-					t.Fatalf("used %v, want %v", n.used.all.amounts, want)
+				if !maps.Equal(n.used.All.Amounts, want) {
+					t.Fatalf("used %v, want %v", n.used.All.Amounts, want)
 				}
 				now++
 				n.At(time.Unix(now, 0))

@@ -9,6 +9,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/load"
 	"github.com/jobd/jobd/daemon/requests"
 )
 
@@ -50,7 +51,7 @@ func (n *Node) Hold(key string, pods []Expected) {
 	held := slices.Clone(pods)
 	for i := range held {
 		held[i].Count = min(held[i].Count, n.MaxPods)
-		n.reserved.add(held[i].Pod, held[i].Count)
+		n.reserved.Add(held[i].Pod.Priority, held[i].Pod.shape.One, held[i].Count)
 	}
 	n.holds[key] = held
 }
@@ -68,13 +69,13 @@ func (n *Node) Lacks(pods []Expected) string {
 	if unfit := n.Unfit(pods); unfit != "" {
 		return notAvailable + unfit + "."
 	}
-	taken := tally{}
+	taken := load.Sum{}
 	for i, e := range pods {
 		w := &waiter{Pod: e.Pod, account: &account{}, line: &line{}}
 		if i == 0 {
-			taken.merge(n.taken(w))
+			taken.Merge(n.taken(w))
 		}
-		n.steps += 1 + len(e.Pod.shape.ask)
+		n.steps += 1 + len(e.Pod.shape.Ask)
 		if n.capacity(&taken, e.Pod.shape) < e.Count || !n.placeable([]*waiter{w}) {
 			names, _ := n.short(&taken, e.Pod.shape)
 			if len(names) == 0 {
@@ -82,7 +83,7 @@ func (n *Node) Lacks(pods []Expected) string {
 			}
 			return notAvailable + "1 " + strings.Join(names, ", 1 ") + "."
 		}
-		taken.add(e.Pod, e.Count)
+		taken.Add(e.Pod.shape.One, e.Count)
 	}
 	return ""
 }
@@ -94,7 +95,7 @@ func (n *Node) Release(key string) {
 		return
 	}
 	for _, e := range held {
-		n.reserved.add(e.Pod, -e.Count)
+		n.reserved.Add(e.Pod.Priority, e.Pod.shape.One, -e.Count)
 	}
 	delete(n.holds, key)
 	n.unblock()
@@ -110,7 +111,7 @@ func (n *Node) Arrive(key string, p *Pod) bool {
 	for i := range held {
 		if e := &held[i]; e.Count > 0 {
 			e.Count--
-			n.reserved.add(e.Pod, -1)
+			n.reserved.Add(e.Pod.Priority, e.Pod.shape.One, -1)
 			return true
 		}
 	}

@@ -79,8 +79,8 @@ func TestHoldsNeverExceedTheNode(t *testing.T) {
 		for uid := range n.bound {
 			n.Gone(uid)
 		}
-		if why := n.Lacks(heldPods("1", 4)); why != "" || n.reserved.all.pods != 0 || len(n.reserved.by) != 0 {
-			t.Fatalf("of the empty node %+v is reserved: %s", n.reserved.all, why)
+		if why := n.Lacks(heldPods("1", 4)); why != "" || n.reserved.All.Pods != 0 || len(n.reserved.By) != 0 {
+			t.Fatalf("of the empty node %+v is reserved: %s", n.reserved.All, why)
 		}
 	})
 }

@@ -108,7 +108,7 @@ func (n *Node) Reorder(uid types.UID, ahead time.Time, deadline *int64) {
 // leave removes a pod that waits from its line.
 func (n *Node) leave(w *waiter) {
 	delete(n.waiting, w.UID)
-	if w.shape.continues {
+	if w.shape.Continues {
 		n.continuing--
 	}
 	if w.account.Pods--; w.account.Pods == 0 && n.shares != nil {
@@ -147,7 +147,7 @@ func (n *Node) keep(w *waiter, nominated bool) {
 		delete(n.nominees, w.UID)
 		times = -1
 	}
-	n.reserved.add(w.Pod, times)
+	n.reserved.Add(w.Priority, w.shape.One, times)
 	if g := n.groupOf(w.Pod); g != nil {
 		g.kept += times
 	}

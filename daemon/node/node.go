@@ -11,6 +11,7 @@ import (
 	"github.com/jobd/jobd/daemon/cards"
 	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/load"
 	"github.com/jobd/jobd/daemon/relation"
 	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/internal/heap"
@@ -38,9 +39,9 @@ type Node struct {
 	arrivals uint64 // how many pods have ever waited
 	shapes   map[string]*shape
 	bound    map[types.UID]*bound
-	used     levels
+	used     load.Levels
 	// reserved is what is kept for nominated pods, for which others are preempted.
-	reserved levels
+	reserved load.Levels
 	nominees map[types.UID]*waiter
 	// holds is what is kept for pods that are to come (Hold), and openings counts when there may have come to be more room.
 	holds    map[string][]Expected
@@ -158,7 +159,7 @@ type Step struct {
 func New(maxPods int, allocatable requests.Resources) *Node {
 	return &Node{
 		MaxPods: maxPods, Allocatable: allocatable, offered: allocatable,
-		shapes: map[string]*shape{}, bound: map[types.UID]*bound{}, used: newLevels(), reserved: newLevels(),
+		shapes: map[string]*shape{}, bound: map[types.UID]*bound{}, used: load.NewLevels(), reserved: load.NewLevels(),
 		nominees: map[types.UID]*waiter{}, waiting: map[types.UID]*waiter{}, lines: map[lineKey]*line{}, groups: map[string]*group{},
 		blocked: map[*line]struct{}{}, all: account{Use: new(fairness.Use)}, accounts: map[string]*account{},
 		rules: relation.NewRules(),
@@ -213,7 +214,7 @@ func (n *Node) Wait(p *Pod, nominated bool) {
 func (n *Node) put(p *Pod, since uint32) *waiter {
 	n.arrivals++
 	w := &waiter{Pod: p, since: since, arrival: n.arrivals, seen: n.rules.Last(), account: n.account(p.Account())}
-	if p.shape.continues {
+	if p.shape.Continues {
 		n.continuing++
 	}
 	w.account.Pods++
@@ -260,14 +261,14 @@ func (n *Node) expect(b *bound) {
 
 func (n *Node) occupy(b *bound, later bool) {
 	n.bound[b.UID] = b
-	if n.cards.Bound(b.UID, b.shape.ask) {
+	if n.cards.Bound(b.UID, b.shape.Ask) {
 		n.Allocatable = n.cards.Offer(n.offered)
 	}
-	n.used.add(b.Pod, 1)
+	n.used.Add(b.Priority, b.shape.One, 1)
 	n.begin(b, later)
 	n.expect(b)
 	n.kept.known = false
-	if len(b.shape.matches) > 0 {
+	if len(b.shape.Matches) > 0 {
 		n.unblock() // others may have waited for its company
 	}
 	if g := n.groupOf(b.Pod); g != nil {
@@ -279,8 +280,8 @@ func (n *Node) occupy(b *bound, later bool) {
 func (n *Node) end(b *bound, ending bool) {
 	if b.ending != ending {
 		b.ending = ending
-		n.used.end(b.Pod, ending)
-		if ending && len(b.shape.matches) > 0 {
+		n.used.End(b.Priority, b.shape.One, ending)
+		if ending && len(b.shape.Matches) > 0 {
 			n.unblock() // it is no longer counted where pods are spread
 		}
 	}
@@ -295,7 +296,7 @@ func (n *Node) Gone(uid types.UID) {
 		n.displace(b, 0)
 		n.queueForCPU(b)
 		n.freeze(b, false)
-		n.used.add(b.Pod, -1)
+		n.used.Add(b.Priority, b.shape.One, -1)
 		delete(n.bound, uid)
 		if n.cards.Gone(uid) {
 			n.Allocatable = n.cards.Offer(n.offered)

@@ -13,7 +13,7 @@ func (n *Node) Outlook(most int) prospect.Outlook {
 	for _, b := range n.bound {
 		is := b.tenure()
 		p := prospect.Outlined{
-			UID: b.UID, Pods: 1, Requests: b.keeps().ask, Started: b.startedAt(), Limit: b.limit.Duration(),
+			UID: b.UID, Pods: 1, Requests: b.keeps().Ask, Started: b.startedAt(), Limit: b.limit.Duration(),
 			Frozen: b.frozen, PausedFor: time.Duration(is.pausedFor) * time.Second,
 		}
 		if is.ends != 0 {
@@ -43,7 +43,7 @@ func (n *Node) Outlook(most int) prospect.Outlook {
 	}
 	gangs := map[*group]bool{}
 	for _, w := range first {
-		p := prospect.Outlined{UID: w.UID, Pods: 1, Requests: w.shape.ask, Limit: w.limit.Duration()}
+		p := prospect.Outlined{UID: w.UID, Pods: 1, Requests: w.shape.Ask, Limit: w.limit.Duration()}
 		if g := w.line.gang; g != nil && g.bound < g.need() {
 			if gangs[g] {
 				continue
@@ -53,7 +53,7 @@ func (n *Node) Outlook(most int) prospect.Outlook {
 			if !ok {
 				continue
 			}
-			p.Pods, p.Requests = needs.pods, needs.amounts
+			p.Pods, p.Requests = needs.Pods, needs.Amounts
 		}
 		o.Waiting = append(o.Waiting, p)
 	}
@@ -62,5 +62,5 @@ func (n *Node) Outlook(most int) prospect.Outlook {
 
 // Outlined returns what is to be known of a pod that does not wait yet.
 func (p *Pod) Outlined() prospect.Outlined {
-	return prospect.Outlined{UID: p.UID, Pods: 1, Requests: p.shape.ask, Limit: p.limit.Duration()}
+	return prospect.Outlined{UID: p.UID, Pods: 1, Requests: p.shape.Ask, Limit: p.limit.Duration()}
 }

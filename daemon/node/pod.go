@@ -15,8 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/daemon/cards"
-	"github.com/jobd/jobd/daemon/critical"
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/kubelet"
+	"github.com/jobd/jobd/daemon/load"
 	"github.com/jobd/jobd/daemon/relation"
 	"github.com/jobd/jobd/daemon/requests"
 )
@@ -39,7 +40,7 @@ type Pod struct {
 	Pausable bool
 	// Endless says that it does not end by itself, nor by a deadline.
 	Endless bool
-	class   critical.Class
+	class   kubelet.Class
 	// limit is how long it may run, own what its own deadline says of that, and grace how many seconds it then has to end.
 	limit, own requests.Limit
 	grace      uint32
@@ -92,19 +93,14 @@ func Ahead(t time.Time) int64 {
 type shape struct {
 	key   string
 	base  string // the key without own and matches
-	ask   requests.Resources
-	ports []requests.Port
 	terms fit.Terms
 	pods  int // of this shape on the node or waiting
 
-	// relations are what such pods ask of others, own the same with the rules, and matches the rules that count them, in
-	// order.
+	// One is what each of them takes. Those that continue were displaced (Displaced).
+	load.One
+	// relations are what such pods ask of others, and own the same with the rules.
 	relations []*relation.Relation
 	own       []owned
-	matches   []int
-
-	// continues says that such pods are on the node already, and wait for their CPU only (Displaced).
-	continues bool
 
 	// crowded says that there were too many rules for what such pods ask of others, which wait for that.
 	crowded bool
@@ -120,7 +116,7 @@ type shape struct {
 func PodOf(pod *corev1.Pod) *Pod {
 	p := &Pod{
 		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: seconds(pod.CreationTimestamp.Time),
-		labels: relation.LabelsOf(pod.Namespace, pod.Labels), class: critical.ClassOf(pod.Status.QOSClass),
+		labels: relation.LabelsOf(pod.Namespace, pod.Labels), class: kubelet.ClassOf(pod.Status.QOSClass),
 		Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
 	}
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
@@ -175,12 +171,12 @@ func newShape(ask requests.Resources, ports []requests.Port, t fit.Terms, polite
 		_ = json.NewEncoder(&key).Encode(t) // of types that were decoded from JSON
 	}
 	brief := relation.Brief(key.String())
-	return &shape{key: brief, base: brief, ask: ask, ports: ports, terms: t}
+	return &shape{key: brief, base: brief, terms: t, One: load.One{Ask: ask, Ports: ports}}
 }
 
 // plain returns the shape without what depends on the rules of other pods.
 func (s *shape) plain() *shape {
-	return &shape{key: s.base, base: s.base, ask: s.ask, ports: s.ports, terms: s.terms, relations: s.relations}
+	return &shape{key: s.base, base: s.base, terms: s.terms, relations: s.relations, One: load.One{Ask: s.Ask, Ports: s.Ports}}
 }
 
 // take makes a pod share the shape of those that are alike.
@@ -204,7 +200,7 @@ func (n *Node) share(p *Pod) {
 		p.shape = s
 	} else {
 		n.shapes[p.shape.key] = p.shape
-		if cards.Wanted(p.shape.ask) {
+		if cards.Wanted(p.shape.Ask) {
 			n.wanting++
 		}
 	}
@@ -227,7 +223,7 @@ func (n *Node) unshare(p *Pod) {
 	}
 	if p.shape.pods--; p.shape.pods == 0 {
 		delete(n.shapes, p.shape.key)
-		if cards.Wanted(p.shape.ask) {
+		if cards.Wanted(p.shape.Ask) {
 			n.wanting--
 		}
 	}

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/load"
 )
 
 // preempt decides whether these pods, which are to start together, preempt pods of a lower priority.
@@ -15,7 +17,7 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 	}
 	last := lowest(pods)
 	priority := last.Priority
-	lower, ending := n.used.below(priority)
+	lower, ending := n.used.Below(priority)
 	waits := !slices.ContainsFunc(pods, func(w *waiter) bool { return !w.nominated })
 	if lower == 0 || waits && ending > 0 {
 		return Step{}, false
@@ -50,14 +52,14 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 // whose CPU is enough are. False if even all together would not help.
 func (n *Node) victims(pods []*waiter, last *waiter) (victims, paused []*bound, helps bool) {
 	priority := last.Priority
-	stays := n.used.from(priority)
+	stays := n.used.From(priority)
 	withheld := n.withheld(last)
-	stays.merge(&withheld)
+	stays.Merge(&withheld)
 	for _, w := range pods {
 		if !n.fits(&stays, w.shape) {
 			return nil, nil, false
 		}
-		stays.add(w.Pod, 1)
+		stays.Add(w.shape.One, 1)
 	}
 	for _, c := range n.candidates(priority) {
 		switch {
@@ -72,25 +74,20 @@ func (n *Node) victims(pods []*waiter, last *waiter) (victims, paused []*bound, 
 }
 
 // with adds pods to what stays, if they all fit: as they are or, with pause, without their CPU.
-func (n *Node) with(stays *tally, pods []*bound, pause bool) bool {
-	add := func(b *bound, times int) {
-		if stays.addBound(b, times); pause {
-			stays.amounts.Add(b.cpu(), -int64(times))
-		}
+func (n *Node) with(stays *load.Sum, pods []*bound, pause bool) bool {
+	keeps := (*bound).keeps
+	if pause {
+		keeps = (*bound).withoutCPU
 	}
 	for i, b := range pods {
-		n.steps += 1 + len(b.shape.own) + len(b.shape.matches)
-		s := b.keeps()
-		if pause {
-			s = b.withoutCPU()
-		}
-		if !n.fits(stays, s) {
+		n.steps += 1 + len(b.shape.own) + len(b.shape.Matches)
+		if !n.fits(stays, keeps(b)) {
 			for _, added := range pods[:i] {
-				add(added, -1)
+				stays.Add(keeps(added).One, -1)
 			}
 			return false
 		}
-		add(b, 1)
+		stays.Add(keeps(b).One, 1)
 	}
 	return true
 }
@@ -140,7 +137,7 @@ func (n *Node) candidates(priority int32) (all []*candidate) {
 // pausable reports whether all of a candidate can be paused, and whether that gives others something.
 func (c *candidate) pausable() bool {
 	for _, b := range c.pods {
-		if !b.Pausable || b.frozen || b.pausing() || b.shape.ask[corev1.ResourceCPU] == 0 {
+		if !b.Pausable || b.frozen || b.pausing() || b.shape.Ask[corev1.ResourceCPU] == 0 {
 			return false
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/jobd/jobd/daemon/requests"
-
 	"github.com/jobd/jobd/daemon/fit"
+	"github.com/jobd/jobd/daemon/load"
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 // life is a random life of a node.
@@ -121,7 +121,7 @@ func (l *life) decide() {
 			continue
 		}
 		alone := []*waiter{w}
-		lower, ending := n.used.below(w.Priority)
+		lower, ending := n.used.Below(w.Priority)
 		if lower == 0 || w.nominated && ending > 0 {
 			continue
 		}
@@ -152,21 +152,21 @@ func (l *life) first() (first *waiter) {
 // check compares the sums with a recount, and with what the node has.
 func (l *life) check() {
 	n := l.n
-	used, reserved := newLevels(), newLevels()
+	used, reserved := load.NewLevels(), load.NewLevels()
 	bound := map[string]int{}
 	for _, b := range n.bound {
-		used.add(b.Pod, 1)
+		used.Add(b.Priority, b.shape.One, 1)
 		if b.ending {
-			used.end(b.Pod, true)
+			used.End(b.Priority, b.shape.One, true)
 		}
 		bound[b.Group()]++
 	}
 	for _, w := range n.waiting {
 		if w.nominated {
-			reserved.add(w.Pod, 1)
+			reserved.Add(w.Priority, w.shape.One, 1)
 		}
 	}
-	for what, pair := range map[string][2]levels{"used": {n.used, used}, "reserved": {n.reserved, reserved}} {
+	for what, pair := range map[string][2]load.Levels{"used": {n.used, used}, "reserved": {n.reserved, reserved}} {
 		if got, want := sums(pair[0]), sums(pair[1]); got != want {
 			l.Fatalf("%s: %s, a recount gives %s", what, got, want)
 		}
@@ -176,11 +176,11 @@ func (l *life) check() {
 			l.Fatalf("%d pods of %s run, a recount gives %d", g.bound, g.key, bound[g.key])
 		}
 	}
-	if used.all.pods > n.MaxPods || used.all.amounts["cpu"] > n.Allocatable["cpu"] {
+	if used.All.Pods > n.MaxPods || used.All.Amounts["cpu"] > n.Allocatable["cpu"] {
 		l.Fatalf("the node has more than it has room for: %s", sums(used))
 	}
-	for at, times := range used.all.ports {
-		if at.IP != "*" && (times > 1 || at.IP != "" && used.all.ports[requests.Port{Protocol: at.Protocol, Number: at.Number}] > 0) {
+	for at, times := range used.All.Ports {
+		if at.IP != "*" && (times > 1 || at.IP != "" && used.All.Ports[requests.Port{Protocol: at.Protocol, Number: at.Number}] > 0) {
 			l.Fatalf("port %v is used %d times", at, times)
 		}
 	}
@@ -198,13 +198,13 @@ func (l *life) check() {
 	}
 }
 
-func sums(l levels) string {
+func sums(l load.Levels) string {
 	var out []string
-	for priority, t := range l.by {
-		out = append(out, fmt.Sprintf("%d: %d pods, %d ending, %s, %v", priority, t.pods, t.ending, requests.Resources{"cpu": t.amounts["cpu"]}, t.ports))
+	for priority, t := range l.By {
+		out = append(out, fmt.Sprintf("%d: %d pods, %d ending, %s, %v", priority, t.Pods, t.Ending, requests.Resources{"cpu": t.Amounts["cpu"]}, t.Ports))
 	}
 	slices.Sort(out)
-	return fmt.Sprint(l.all.pods, l.all.amounts["cpu"], out)
+	return fmt.Sprint(l.All.Pods, l.All.Amounts["cpu"], out)
 }
 
 func TestLivesOfANode(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/load"
 	"github.com/jobd/jobd/daemon/relation"
 )
 
@@ -57,7 +58,7 @@ type compared struct {
 // mostly stand behind each other, are looked at once.
 func (n *Node) unseen(w *waiter) []int {
 	n.steps++
-	if w.shape.continues { // it has the company that it has
+	if w.shape.Continues { // it has the company that it has
 		return nil
 	}
 	rules := n.rules.After(w.seen)
@@ -83,7 +84,7 @@ func (n *Node) compare(w *waiter) (moved bool) {
 	if len(more) == 0 {
 		return false
 	}
-	n.reline(w, append(slices.Clone(w.shape.matches), more...))
+	n.reline(w, append(slices.Clone(w.shape.Matches), more...))
 	return true
 }
 
@@ -115,7 +116,7 @@ func (n *Node) current(w *waiter) *shape {
 		return w.shape
 	}
 	s := *w.shape
-	s.matches = append(slices.Clone(s.matches), more...)
+	s.Matches = append(slices.Clone(s.Matches), more...)
 	return &s
 }
 
@@ -140,15 +141,15 @@ func (n *Node) register(p *Pod) bool {
 	for _, b := range n.bound {
 		n.steps++
 		if more := matching(b.Pod); len(more) > 0 {
-			n.rematch(b, append(slices.Clone(b.shape.matches), more...))
+			n.rematch(b, append(slices.Clone(b.shape.Matches), more...))
 		}
 	}
 	for _, other := range n.expected {
 		n.steps++
 		if more := matching(other); len(more) > 0 {
-			n.reserved.add(other, -1)
-			n.reshape(other, append(slices.Clone(other.shape.matches), more...))
-			n.reserved.add(other, 1)
+			n.reserved.Add(other.Priority, other.shape.One, -1)
+			n.reshape(other, append(slices.Clone(other.shape.Matches), more...))
+			n.reserved.Add(other.Priority, other.shape.One, 1)
 		}
 	}
 	for _, w := range n.nominees {
@@ -176,14 +177,17 @@ func (n *Node) classify(p *Pod) {
 func (n *Node) form(p *Pod, matches []int) {
 	s := p.shape.plain()
 	s.crowded = p.shape.crowded
-	s.matches = slices.DeleteFunc(slices.Clone(matches), func(id int) bool { return n.rules.Get(id) == nil })
-	n.steps += 1 + len(s.relations) + len(s.matches)
+	s.Matches = slices.DeleteFunc(slices.Clone(matches), func(id int) bool { return n.rules.Get(id) == nil })
+	n.steps += 1 + len(s.relations) + len(s.Matches)
 	if !s.crowded {
 		for _, r := range s.relations {
-			s.own = append(s.own, owned{r, n.rules.IDOf(r)})
+			id := n.rules.IDOf(r)
+			if s.own = append(s.own, owned{r, id}); r.Kind == relation.AntiAffinity {
+				s.Holds = append(s.Holds, id)
+			}
 		}
 	}
-	if len(s.own)+len(s.matches) == 0 && !s.crowded {
+	if len(s.own)+len(s.Matches) == 0 && !s.crowded {
 		p.shape = s
 		return
 	}
@@ -195,7 +199,7 @@ func (n *Node) form(p *Pod, matches []int) {
 	for _, r := range s.relations {
 		key.WriteString("|" + r.Key)
 	}
-	content, _ := json.Marshal(s.matches)
+	content, _ := json.Marshal(s.Matches)
 	key.WriteString("|" + string(content))
 	s.key = relation.Brief(key.String())
 	p.shape = s
@@ -207,9 +211,9 @@ func (n *Node) rematch(b *bound, matches []int) {
 	n.end(b, false)
 	n.displace(b, 0)
 	n.freeze(b, false)
-	n.used.add(b.Pod, -1)
+	n.used.Add(b.Priority, b.shape.One, -1)
 	n.reshape(b.Pod, matches)
-	n.used.add(b.Pod, 1)
+	n.used.Add(b.Priority, b.shape.One, 1)
 	n.freeze(b, frozen)
 	n.displace(b, displaced)
 	n.end(b, ending)
@@ -332,11 +336,11 @@ func (n *Node) SetNamespace(name string, set map[string]string) {
 
 // apart returns why a pod of that shape does not go with those that are taken, in a scheduler's words, and whether to
 // end some of them would be no help; empty if it does.
-func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
-	if len(s.own)+len(s.matches) == 0 {
+func (n *Node) apart(taken *load.Sum, s *shape) (why string, hopeless bool) {
+	if len(s.own)+len(s.Matches) == 0 {
 		return "", false
 	}
-	n.steps += len(s.own) + len(s.matches)
+	n.steps += len(s.own) + len(s.Matches)
 	for _, own := range s.own {
 		if own.Kind != relation.Spread {
 			continue
@@ -352,18 +356,18 @@ func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
 		if own.Kind != relation.Affinity {
 			continue
 		}
-		first := taken.matches[own.id] == 0 && s.counts(own.id) // of pods that want to be together
-		if !n.within(own.Topology) || taken.matches[own.id] == 0 && !first {
+		first := taken.Matches[own.id] == 0 && s.counts(own.id) // of pods that want to be together
+		if !n.within(own.Topology) || taken.Matches[own.id] == 0 && !first {
 			return noFriends, true
 		}
 	}
 	for _, own := range s.own {
-		if own.Kind == relation.AntiAffinity && n.within(own.Topology) && taken.matches[own.id] > 0 {
+		if own.Kind == relation.AntiAffinity && n.within(own.Topology) && taken.Matches[own.id] > 0 {
 			return foes, false
 		}
 	}
-	for _, id := range s.matches {
-		if taken.holds[id] > 0 && n.within(n.rules.Get(id).Topology) {
+	for _, id := range s.Matches {
+		if taken.Holds[id] > 0 && n.within(n.rules.Get(id).Topology) {
 			return unwelcome, false
 		}
 	}
@@ -372,8 +376,8 @@ func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
 
 // skew returns by how much more pods there are here, with one more of the shape, than where there are fewest: in the only
 // place that there is, or in one that a constraint misses (TopologySpreadConstraint.MinDomains).
-func (n *Node) skew(taken *tally, s *shape, own owned) int {
-	here, least, places := taken.matches[own.id]-taken.leaving[own.id], 0, 1
+func (n *Node) skew(taken *load.Sum, s *shape, own owned) int {
+	here, least, places := taken.Stay(own.id), 0, 1
 	if n.unfit(s); own.HonorsAffinity && !s.selected || own.HonorsTaint && s.untolerated {
 		here, places = 0, 0 // it is no place for such pods
 	}
@@ -392,7 +396,7 @@ func (n *Node) skew(taken *tally, s *shape, own owned) int {
 
 // counts reports whether a rule counts pods of that shape.
 func (s *shape) counts(rule int) bool {
-	_, ok := slices.BinarySearch(s.matches, rule)
+	_, ok := slices.BinarySearch(s.Matches, rule)
 	return ok
 }
 

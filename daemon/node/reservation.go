@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/load"
 	"github.com/jobd/jobd/daemon/prospect"
 )
 
@@ -17,12 +18,12 @@ import (
 type reservation struct {
 	first *waiter
 	line  *line
-	needs tally
+	needs load.Sum
 	since uint32 // Unix time
 	// by is the time by which it has room at the latest, as deadlines have it, and never if they do not say. Then is what is taken at that
 	// time, with what it needs itself. Both are valid if known.
 	by    int64
-	then  tally
+	then  load.Sum
 	known bool
 }
 
@@ -135,7 +136,7 @@ func (n *Node) lasts(b *bound) bool {
 
 // demand returns what the first of a line takes, with as many of its gang as have to start together; false if room is not what it
 // waits for, or it would not fit beside what is not expected to end either.
-func (n *Node) demand(l *line) (needs tally, ok bool) {
+func (n *Node) demand(l *line) (needs load.Sum, ok bool) {
 	pods := []*waiter{l.queue[0]}
 	times := 1
 	if g := l.gang; g != nil {
@@ -153,19 +154,19 @@ func (n *Node) demand(l *line) (needs tally, ok bool) {
 	if slices.ContainsFunc(pods, func(w *waiter) bool { return w.nominated }) {
 		return needs, false // the room of those is reserved already
 	}
-	stays := tally{}
+	stays := load.Sum{}
 	n.steps += len(n.bound) + len(pods)
 	for _, b := range n.bound {
 		if n.lasts(b) {
-			stays.addBound(b, 1)
+			stays.Add(b.keeps().One, 1)
 		}
 	}
 	for _, w := range pods {
 		if n.unfit(w.shape) != "" || !n.fits(&stays, w.shape) || times > 1 && n.capacity(&stays, w.shape) < times {
 			return needs, false
 		}
-		stays.add(w.Pod, times)
-		needs.add(w.Pod, times)
+		stays.Add(w.shape.One, times)
+		needs.Add(w.shape.One, times)
 	}
 	return needs, true
 }
@@ -179,7 +180,7 @@ func (n *Node) keptFrom(w *waiter) *reservation {
 	switch {
 	case w.nominated:
 		return nil // it has room of its own already, for which others end
-	case w.shape.continues && !r.first.shape.continues:
+	case w.shape.Continues && !r.first.shape.Continues:
 		return nil // it is one of those that run, whose end the other one waits for
 	}
 	switch by := n.keptBy(); {
@@ -200,8 +201,8 @@ func (n *Node) keptBy() int64 {
 	}
 	r.known, r.by = true, never
 	ends := make([]*bound, 0, len(n.bound))
-	taken := tally{}
-	taken.merge(&n.used.all)
+	taken := load.Sum{}
+	taken.Merge(&n.used.All)
 	n.steps += len(n.bound)
 	for _, b := range n.bound {
 		if b.ends() != 0 {
@@ -212,40 +213,40 @@ func (n *Node) keptBy() int64 {
 	by := n.now
 	for i := 0; ; i++ {
 		if n.leaves(&taken, &r.needs) {
-			taken.merge(&r.needs)
+			taken.Merge(&r.needs)
 			r.by, r.then = by, taken
 			return by
 		}
 		if i == len(ends) {
 			return r.by
 		}
-		taken.add(ends[i].Pod, -1)
+		taken.Add(ends[i].shape.One, -1)
 		by = max(by, ends[i].ends())
 	}
 }
 
 // leaves reports whether what is taken leaves room for what is needed, and goes with it.
-func (n *Node) leaves(taken, needs *tally) bool {
-	if more := needs.pods - needs.present; more > 0 && taken.pods-taken.present+more > n.MaxPods {
+func (n *Node) leaves(taken, needs *load.Sum) bool {
+	if more := needs.Pods - needs.Continuing; more > 0 && taken.Pods-taken.Continuing+more > n.MaxPods {
 		return false
 	}
-	if taken.ports.Meet(needs.ports) {
+	if taken.Ports.Meet(needs.Ports) {
 		return false
 	}
-	for id := range needs.holds {
-		if taken.matches[id] > 0 {
+	for id := range needs.Holds {
+		if taken.Matches[id] > 0 {
 			return false
 		}
 	}
-	for id := range needs.matches {
-		if taken.holds[id] > 0 {
+	for id := range needs.Matches {
+		if taken.Holds[id] > 0 {
 			return false
 		}
 	}
 	if n.Allocatable == nil {
 		return true
 	}
-	for name, amount := range needs.amounts {
+	for name, amount := range needs.Amounts {
 		if amount > n.free(taken, name) {
 			return false
 		}

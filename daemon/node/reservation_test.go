@@ -50,7 +50,7 @@ func newDay(t *rapid.T, priorities int) (*day, []*work) {
 			one.Within(&deadline)
 		}
 		all = append(all, one)
-		if one.shape.ask["cpu"] == 500 && rapid.IntRange(0, 5).Draw(t, "gang") == 0 {
+		if one.shape.Ask["cpu"] == 500 && rapid.IntRange(0, 5).Draw(t, "gang") == 0 {
 			gangs++
 			group := fmt.Sprintf("ns/g%d", gangs)
 			d.n.SetGroup(group, Group{Gang: true, MinCount: 4})

@@ -31,11 +31,11 @@ func (n *Node) Room(uid types.UID) (prospect.Room, bool) {
 		}
 	}
 	r.Kept, r.Fair = n.keeping(w), n.fairPlace(w)
-	if !w.shape.continues {
+	if !w.shape.Continues {
 		r.Unfit = n.facts.Obstacles(&w.shape.terms)
 	}
 	if len(r.Unfit) == 0 && w.shape.crowded {
-		r.Unfit = []fit.Obstacle{n.tooManyRules()}
+		r.Unfit = []fit.Obstacle{relation.TooManyRules(n.rules.Len())}
 	}
 	if len(r.Unfit) > 0 {
 		return r, true
@@ -49,7 +49,7 @@ func (n *Node) Room(uid types.UID) (prospect.Room, bool) {
 		var matching, holding []int
 		r.Apart, matching, holding = n.company(n.taken(w), n.current(w))
 		keep = func(b *bound) bool {
-			return slices.ContainsFunc(b.shape.matches, func(id int) bool { return slices.Contains(matching, id) }) ||
+			return slices.ContainsFunc(b.shape.Matches, func(id int) bool { return slices.Contains(matching, id) }) ||
 				slices.ContainsFunc(b.shape.own, func(own owned) bool {
 					return own.Kind == relation.AntiAffinity && slices.Contains(holding, own.id)
 				})
@@ -105,9 +105,9 @@ func (n *Node) placeOf(w *waiter) int {
 
 func (n *Node) shortages(r *prospect.Room, w *waiter) {
 	taken := n.taken(w)
-	r.Full = !w.shape.continues && taken.full(n.MaxPods)
-	for _, p := range w.shape.ports {
-		if taken.ports.Busy([]requests.Port{p}) {
+	r.Full = !w.shape.Continues && taken.Full(n.MaxPods)
+	for _, p := range w.shape.Ports {
+		if taken.Ports.Busy([]requests.Port{p}) {
 			r.Ports = append(r.Ports, p.Number)
 		}
 	}
@@ -116,18 +116,18 @@ func (n *Node) shortages(r *prospect.Room, w *waiter) {
 	}
 	var kept requests.Resources
 	if from := n.keptFrom(w); from != nil {
-		kept = from.needs.amounts
+		kept = from.needs.Amounts
 	}
 	placeable := n.placeable([]*waiter{w})
-	for _, name := range slices.Sorted(maps.Keys(w.shape.ask)) {
+	for _, name := range slices.Sorted(maps.Keys(w.shape.Ask)) {
 		free := n.freeFor(taken, w.shape, name)
 		if !placeable {
-			free = min(free, n.cards.Unplaced(w.shape.ask, name))
+			free = min(free, n.cards.Unplaced(w.shape.Ask, name))
 		}
-		if ask := w.shape.ask[name]; ask > free {
+		if ask := w.shape.Ask[name]; ask > free {
 			r.Short = append(r.Short, prospect.Shortage{
 				Resource: name, Request: ask, Free: max(free, 0), Allocatable: n.offered[name], Used: n.offered[name] - n.Allocatable[name],
-				Reserved: taken.amounts[name] - n.used.all.amounts[name] - kept[name], Kept: kept[name],
+				Reserved: taken.Amounts[name] - n.used.All.Amounts[name] - kept[name], Kept: kept[name],
 			})
 		}
 	}
@@ -146,7 +146,7 @@ func (n *Node) holders(r *prospect.Room, keep func(*bound) bool) (all []prospect
 	ports := sets.New(r.Ports...)
 	holds := func(b *bound) bool {
 		return r.Full || share(b) > 0 || keep != nil && keep(b) ||
-			slices.ContainsFunc(b.shape.ports, func(p requests.Port) bool { return ports.Has(p.Number) })
+			slices.ContainsFunc(b.shape.Ports, func(p requests.Port) bool { return ports.Has(p.Number) })
 	}
 	var holding []*bound
 	for _, b := range n.bound {
@@ -158,7 +158,7 @@ func (n *Node) holders(r *prospect.Room, keep func(*bound) bool) (all []prospect
 		return cmp.Or(cmp.Compare(share(b), share(a)), cmp.Compare(a.started, b.started), cmp.Compare(a.UID, b.UID))
 	})
 	for _, b := range holding {
-		all = append(all, prospect.Holder{UID: b.UID, Priority: b.Priority, Started: b.startedAt(), Ending: b.ending, Requests: b.keeps().ask})
+		all = append(all, prospect.Holder{UID: b.UID, Priority: b.Priority, Started: b.startedAt(), Ending: b.ending, Requests: b.keeps().Ask})
 	}
 	return all
 }

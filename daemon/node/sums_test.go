@@ -40,7 +40,7 @@ func TestSumsOfRequests(t *testing.T) {
 				n.Wait(PodOf(p), false)
 			}
 			decide(n)
-			for name, used := range n.used.all.amounts {
+			for name, used := range n.used.All.Amounts {
 				if used < 0 || enough && used > n.Allocatable[name] {
 					t.Fatalf("%d of %s are used", used, name)
 				}
@@ -50,8 +50,8 @@ func TestSumsOfRequests(t *testing.T) {
 			n.Gone(uid)
 			decide(n)
 		}
-		if len(n.used.all.amounts) > 0 {
-			t.Errorf("%v is left", n.used.all.amounts)
+		if len(n.used.All.Amounts) > 0 {
+			t.Errorf("%v is left", n.used.All.Amounts)
 		}
 	})
 }

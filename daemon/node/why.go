@@ -61,13 +61,13 @@ func (n *Node) whyAlone(w *waiter) (why string) {
 	hopeless := false
 	n.without([]*waiter{w}, func() {
 		taken := n.taken(w)
-		if taken.ports.Busy(shape.ports) {
+		if taken.Ports.Busy(shape.Ports) {
 			names = []string{"node(s) didn't have free ports for the requested pod ports"}
 		} else {
 			names, hopeless = n.short(taken, shape)
 		}
 		if len(names) == 0 && !n.placeable([]*waiter{w}) {
-			names = n.cards.Scattered(shape.ask)
+			names = n.cards.Scattered(shape.Ask)
 		}
 		if len(names) > 0 {
 			return

@@ -20,6 +20,7 @@ import (
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/causes/parents"
 	"github.com/jobd/jobd/daemon/notify"
 )
 
@@ -31,7 +32,7 @@ func cronJobs() (all []*why.Explanation) {
 		cj := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", UID: "u", CreationTimestamp: metav1.NewTime(Now.Add(-3 * time.Hour))}}
 		cj.Spec.Schedule = "@hourly"
 		change(cj)
-		all = append(all, causes.CronJob(w, cj, jobs, last))
+		all = append(all, parents.CronJob(w, cj, jobs, last))
 	}
 	add(w, nil, func(cj *batchv1.CronJob) { cj.Spec.Suspend = ptr.To(true) })
 	add(w, nil, func(cj *batchv1.CronJob) { cj.Spec.Schedule = "x" })
@@ -97,9 +98,13 @@ func TestEveryCauseHasACase(t *testing.T) {
 // typesOfCauses returns the texts that are given to the field Type of a cause, or as the type to the functions that make one.
 func typesOfCauses(t *testing.T) []string {
 	t.Helper()
-	paths, err := filepath.Glob("../*.go")
-	if err != nil || len(paths) == 0 {
-		t.Fatal("no sources", err)
+	var paths []string
+	for _, of := range []string{"../*.go", "../parents/*.go"} {
+		found, err := filepath.Glob(of)
+		if err != nil || len(found) == 0 {
+			t.Fatal("no sources", of, err)
+		}
+		paths = append(paths, found...)
 	}
 	found := map[string]bool{}
 	note := func(e ast.Expr) {

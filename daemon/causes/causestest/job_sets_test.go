@@ -16,6 +16,7 @@ import (
 	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
+	"github.com/jobd/jobd/daemon/causes/parents"
 )
 
 // setCase is a JobSet in a state: of two groups, data, and workers that wait until data is complete.
@@ -112,7 +113,7 @@ func (c setCase) explain() *why.Explanation {
 	if c.change != nil {
 		c.change(js)
 	}
-	return causes.JobSet(causes.World{Now: Now, Source: why.FromRecords, Events: c.events}, js, c.jobs, c.told)
+	return parents.JobSet(causes.World{Now: Now, Source: why.FromRecords, Events: c.events}, js, c.jobs, c.told)
 }
 
 func TestWhyAJobSetIsInItsState(t *testing.T) {

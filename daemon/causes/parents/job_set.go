@@ -1,4 +1,4 @@
-package causes
+package parents
 
 import (
 	"fmt"
@@ -15,11 +15,12 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/causes"
 )
 
 // jobSetView is a JobSet with its Jobs in its world.
 type jobSetView struct {
-	World
+	causes.World
 	set *jobsetv1.JobSet
 	// jobs are those that it controls, or some of them.
 	jobs []*batchv1.Job
@@ -47,18 +48,21 @@ var jobSetCauses = []jobSetCause{
 	jobSetTTL,
 }
 
+// shown is how many names are told of a list.
+const shown = 5
+
 // mostGroups is how many groups of a JobSet are told of that have not ended.
 const mostGroups = 10
 
 // JobSet explains a JobSet. jobs are those that it controls, or some of them; told explains that of JobOfSet, nil for none.
-func JobSet(w World, js *jobsetv1.JobSet, jobs []*batchv1.Job, told *why.Explanation) *why.Explanation {
+func JobSet(w causes.World, js *jobsetv1.JobSet, jobs []*batchv1.Job, told *why.Explanation) *why.Explanation {
 	v := &jobSetView{World: w, set: js, jobs: jobs, told: told, end: jobset.End(&js.Status), counts: map[string]jobsetv1.ReplicatedJobStatus{}}
 	for _, s := range js.Status.ReplicatedJobsStatus {
 		v.counts[s.Name] = s
 	}
-	all := gather(jobSetCauses, v)
+	all := causes.Gather(jobSetCauses, v)
 	state, message := v.state(why.Reason(all))
-	return w.explain("JobSet", js, state, message, all)
+	return w.Explain("JobSet", js, state, message, all)
 }
 
 // JobOfSet returns the Job of a JobSet that says most of its state: of one that has failed the Job that made it fail, of another the
@@ -143,16 +147,7 @@ func (v *jobSetView) command(verb string) string {
 
 // jobSetTerminating is the deletion of a JobSet.
 func jobSetTerminating(v *jobSetView) []why.Cause {
-	if v.set.DeletionTimestamp == nil {
-		return nil
-	}
-	if waits := v.Dependents.Causes(v.set); waits != nil {
-		return waits
-	}
-	return []why.Cause{{
-		Type: "Terminating", Since: why.At(v.set.DeletionTimestamp.Time),
-		Message: "It was deleted, and goes once its finalizers are gone: " + strings.Join(v.set.Finalizers, ", ") + ".",
-	}}
+	return deletion(&v.World, v.set)
 }
 
 // jobSetElsewhere is spec.managedBy.
@@ -216,7 +211,7 @@ func (v *jobSetView) inner() []why.Cause {
 	of := v.told.Object
 	return []why.Cause{{
 		Type: "JobOfSet", Object: &of, Message: v.told.Message,
-		Causes: slices.DeleteFunc(slices.Clone(v.told.Causes), func(c why.Cause) bool { return c.Type == partOfSet }),
+		Causes: slices.DeleteFunc(slices.Clone(v.told.Causes), func(c why.Cause) bool { return c.Type == causes.PartOfSet }),
 		Help:   []string{fmt.Sprintf("jobctl why jobs/%s%s", of.Name, why.InNamespace(of.Namespace))},
 	}}
 }
@@ -227,7 +222,7 @@ func jobSetSuspended(v *jobSetView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so its Jobs have no pods.", Brief: "suspended", Details: map[string]string{}}
-	if name, when := manager(v.set, "spec", "suspend"); name != "" {
+	if name, when := why.Manager(v.set, "spec", "suspend"); name != "" {
 		c.Message = fmt.Sprintf("%s has set its spec.suspend to true, so its Jobs have no pods.", name)
 		c.Brief, c.Details["manager"], c.Since = "suspended by "+name, name, why.At(when)
 	}
@@ -248,7 +243,7 @@ func jobSetRefused(v *jobSetView) []why.Cause {
 	if v.end != nil || v.set.DeletionTimestamp != nil {
 		return nil
 	}
-	e := v.lastEvent(v.set.UID, "JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
+	e := v.LastEvent(v.set.UID, "JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
 	if e == nil {
 		return nil
 	}
@@ -399,7 +394,7 @@ func jobSetRestarts(v *jobSetView) []why.Cause {
 		left := max(0, policy.MaxRestarts-v.set.Status.RestartsCountTowardsMax)
 		c.Message += fmt.Sprintf(" It may begin anew %s (maxRestarts %d).", more(left), policy.MaxRestarts)
 	}
-	if e := v.lastEvent(v.set.UID, "RestartJobSetFailurePolicyAction", "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction"); e != nil {
+	if e := v.LastEvent(v.set.UID, "RestartJobSetFailurePolicyAction", "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction"); e != nil {
 		c.Since = why.At(core.LastSeen(e))
 		c.Message += " It has begun since a Job failed: " + why.Sentence(e.Message)
 	}
@@ -452,41 +447,4 @@ func jobSetTTL(v *jobSetView) []why.Cause {
 		Type: "TTL", Message: fmt.Sprintf("It is removed, with its Jobs and their logs, by its ttlSecondsAfterFinished of %s.", after),
 		Until: why.At(v.end.LastTransitionTime.Add(after)),
 	}}
-}
-
-// partOfSet is the type of the cause that names the JobSet of a Job.
-const partOfSet = "PartOfJobSet"
-
-// setOf is the JobSet that controls a Job, which says when it begins, and ends it.
-func setOf(j *batchv1.Job) []why.Cause {
-	name, _ := batch.SetOf(j)
-	if name == "" {
-		return nil
-	}
-	labels := j.Labels
-	c := why.Cause{
-		Type: partOfSet, Object: &why.Reference{Kind: "JobSet", Namespace: j.Namespace, Name: name},
-		Message: "controls this Job", Details: map[string]string{"group": labels[jobsetv1.ReplicatedJobNameKey], "index": labels[jobsetv1.JobIndexKey]},
-		Help: []string{fmt.Sprintf("jobctl why jobsets/%s%s", name, why.InNamespace(j.Namespace))},
-	}
-	if group := c.Details["group"]; group != "" {
-		c.Message += fmt.Sprintf(", as number %s of its group %s", c.Details["index"], group)
-	}
-	if attempt := labels[jobset.RestartAttemptKey]; attempt != "" && attempt != "0" {
-		c.Details["restarts"] = attempt
-		c.Message += ", made when that had begun anew (restart " + attempt + ")"
-	}
-	c.Message += "."
-	return []why.Cause{c}
-}
-
-// jobOfSet is the JobSet of the Job.
-func jobOfSet(v *jobView) []why.Cause { return setOf(v.job) }
-
-// podOfSet is the JobSet of the pod's Job.
-func podOfSet(v *podView) []why.Cause {
-	if !v.whole || v.job == nil {
-		return nil
-	}
-	return setOf(v.job)
 }

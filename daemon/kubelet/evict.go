@@ -1,7 +1,4 @@
-// Package critical chooses which pods a node evicts to take a critical one whose manifest names it, as a kubelet does.
-//
-// Everything is a pure function. Package node says what is lacking, and which pods there are.
-package critical
+package kubelet
 
 import (
 	"cmp"

@@ -1,23 +1,26 @@
-package causes
+package parents
 
 import (
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/dependents"
 )
 
-// TestWhyADeletionWaitsForDependents asks a CronJob, a Job and a pod that are deleted in the foreground.
+// TestWhyADeletionWaitsForDependents asks a CronJob, a JobSet, a Job and a pod that are deleted in the foreground.
 func TestWhyADeletionWaitsForDependents(t *testing.T) {
-	deleted := metav1.NewTime(now)
+	deleted := metav1.NewTime(time.Date(2026, 6, 1, 11, 0, 0, 0, time.UTC))
 	leaving := metav1.ObjectMeta{Namespace: "n", Name: "o", UID: "o", DeletionTimestamp: &deleted, Finalizers: []string{metav1.FinalizerDeleteDependents}}
 	job := func(name string, change func(*batchv1.Job)) dependents.Dependent {
-		j := newJob(func(j *batchv1.Job) { j.Name = name })
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}
 		change(j)
 		return dependents.Dependent{Object: j, Kind: "Job"}
 	}
@@ -55,7 +58,7 @@ func TestWhyADeletionWaitsForDependents(t *testing.T) {
 		"for none any more":    {nil, 0, "", []string{"deleted"}, "in the foreground"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := World{Now: now, Dependents: dependents.Dependents{Others: c.others}}
+			w := causes.World{Now: deleted.Time, Dependents: dependents.Dependents{Others: c.others}}
 			for _, d := range c.some {
 				w.Dependents.Add(d)
 			}
@@ -63,7 +66,8 @@ func TestWhyADeletionWaitsForDependents(t *testing.T) {
 			p.Status.Phase = corev1.PodSucceeded
 			for _, said := range []*why.Explanation{
 				CronJob(w, &batchv1.CronJob{ObjectMeta: leaving, Spec: batchv1.CronJobSpec{Schedule: "0 0 * * *"}}, nil, nil),
-				Job(w, &batchv1.Job{ObjectMeta: leaving}, nil), Pod(w, p, nil),
+				JobSet(w, &jobsetv1.JobSet{ObjectMeta: leaving}, nil, nil),
+				causes.Job(w, &batchv1.Job{ObjectMeta: leaving}, nil), causes.Pod(w, p, nil),
 			} {
 				var text strings.Builder
 				if err := why.Print(&text, said); err != nil {

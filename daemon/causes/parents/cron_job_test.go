@@ -1,4 +1,4 @@
-package causes
+package parents
 
 import (
 	"strings"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/causes"
 )
 
 func TestWhyACronJobIsInItsState(t *testing.T) {
@@ -84,7 +85,7 @@ func TestWhyACronJobIsInItsState(t *testing.T) {
 				j.Annotations = map[string]string{batch.AfterAnnotation: "prep"}
 				jobs = append(jobs, j)
 			}
-			for _, c := range CronJob(World{Now: now, ScheduledSince: tc.since}, cj, jobs, nil).Causes {
+			for _, c := range CronJob(causes.World{Now: now, ScheduledSince: tc.since}, cj, jobs, nil).Causes {
 				said.WriteString(c.Message + "\n" + strings.Join(c.Help, "\n") + "\n")
 			}
 			for _, want := range tc.want {

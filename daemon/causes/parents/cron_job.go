@@ -1,8 +1,7 @@
-package causes
+package parents
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -12,13 +11,31 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/cron"
 )
 
+// A cronJobCause returns the reasons of one kind for the state of a CronJob; none if they do not apply.
+type cronJobCause func(*cronJobView) []why.Cause
+
+// cronJobCauses are in the order in which they are told.
+var cronJobCauses = []cronJobCause{
+	cronJobTerminating,
+	cronJobSuspended,
+	cronJobSchedule,
+	cronJobOverdue,
+	cronJobAhead,
+	cronJobMissed,
+	cronJobRefused,
+	cronJobRuns,
+	cronJobLast,
+}
+
 // cronJobView is a CronJob with its Jobs in its world.
 type cronJobView struct {
-	World
+	causes.World
 	cronJob *batchv1.CronJob
 	jobs    []*batchv1.Job
 	last    *why.Explanation
@@ -26,7 +43,15 @@ type cronJobView struct {
 	err     error // why the schedule has no times
 }
 
-func newCronJobView(w World, cj *batchv1.CronJob, jobs []*batchv1.Job, last *why.Explanation) *cronJobView {
+// CronJob explains a CronJob. jobs are those that it controls; last explains the latest of them that has failed, nil if
+// the latest that has ended did not.
+func CronJob(w causes.World, cj *batchv1.CronJob, jobs []*batchv1.Job, last *why.Explanation) *why.Explanation {
+	v := newCronJobView(w, cj, jobs, last)
+	state, message := v.state()
+	return w.Explain("CronJob", cj, state, message, causes.Gather(cronJobCauses, v))
+}
+
+func newCronJobView(w causes.World, cj *batchv1.CronJob, jobs []*batchv1.Job, last *why.Explanation) *cronJobView {
 	v := &cronJobView{World: w, cronJob: cj, jobs: jobs, last: last}
 	v.times, v.err = cron.TimesOf(cj, w.ScheduledSince, w.Now)
 	return v
@@ -50,16 +75,7 @@ func (v *cronJobView) state() (state, message string) {
 
 // cronJobTerminating is the deletion of a CronJob.
 func cronJobTerminating(v *cronJobView) []why.Cause {
-	if v.cronJob.DeletionTimestamp == nil {
-		return nil
-	}
-	if waits := v.Dependents.Causes(v.cronJob); waits != nil {
-		return waits
-	}
-	return []why.Cause{{
-		Type: "Terminating", Since: why.At(v.cronJob.DeletionTimestamp.Time),
-		Message: "It was deleted, and goes once its finalizers are gone: " + strings.Join(v.cronJob.Finalizers, ", ") + ".",
-	}}
+	return deletion(&v.World, v.cronJob)
 }
 
 // cronJobSuspended is spec.suspend.
@@ -68,7 +84,7 @@ func cronJobSuspended(v *cronJobView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so it starts no Jobs.", Details: map[string]string{}}
-	if name, when := manager(v.cronJob, "spec", "suspend"); name != "" {
+	if name, when := why.Manager(v.cronJob, "spec", "suspend"); name != "" {
 		c.Message = fmt.Sprintf("%s has set its spec.suspend to true, so it starts no Jobs.", name)
 		c.Details["manager"] = name
 		c.Since = why.At(when)
@@ -230,7 +246,7 @@ func (v *cronJobView) held() (n int) {
 // latest names what says how late a Job may start.
 func (v *cronJobView) latest() string {
 	if limit := v.cronJob.Spec.StartingDeadlineSeconds; limit != nil {
-		return fmt.Sprintf("startingDeadlineSeconds (%s)", seconds(limit))
+		return fmt.Sprintf("startingDeadlineSeconds (%s)", podspec.Seconds(*limit))
 	}
 	return fmt.Sprintf("the time within which a Job starts (%v) where %s is none", v.times.Late, batch.MissedAnnotation)
 }
@@ -245,7 +261,7 @@ func (v *cronJobView) further() string {
 
 // cronJobRefused is a Job that could not be created.
 func cronJobRefused(v *cronJobView) []why.Cause {
-	e := v.lastEvent(v.cronJob.UID, "FailedCreate", "UnknownTimeZone", "TooManyMissedTimes")
+	e := v.LastEvent(v.cronJob.UID, "FailedCreate", "UnknownTimeZone", "TooManyMissedTimes")
 	if e == nil {
 		return nil
 	}
