@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/jobd/jobd/api/admit"
 	"github.com/jobd/jobd/api/auditlog"
 	wiregpus "github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/listen"
@@ -267,6 +268,11 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	if m.gpus != nil {
 		uses = m.gpus
 	}
+	thresholds, err := c.Eviction()
+	if err != nil {
+		return err
+	}
+	room := &admit.DiskRoom{Store: from.store, Space: disk.DatabaseSpace(c.Root, from.store.Path(), thresholds)}
 	d.control = control.New(control.Config{
 		Store: from.store, Inbox: from.inbox, Workers: workers, Logs: from.logs,
 		Volumes: volumes, UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
@@ -274,7 +280,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration,
 			WorkloadWithJob: c.WorkloadWithJob, TTL: c.TTL(),
 		},
-		PodSecurity: from.security, HostRoot: c.HostRoot, MultiKueue: c.MultiKueue,
+		PodSecurity: from.security, HostRoot: c.HostRoot, MultiKueue: c.MultiKueue, Full: room.Full,
 		MaxPods: c.MaxPods, Allocatable: requests.Amounts(m.allocatable), StarvationAfter: c.StarvationAfter.Duration, Fair: fairShare(c),
 		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(), Receivers: c.NotifyReceivers,
 		Node: m.Node(host.Description{

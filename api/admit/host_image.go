@@ -3,6 +3,7 @@ package admit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,12 +37,11 @@ func (HostImage) Handles(op admission.Operation) bool {
 
 // Validate implements admission.ValidationInterface.
 func (h HostImage) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	spec, _ := podspec.Of(a.GetObject())
-	was, _ := podspec.Of(a.GetOldObject())
-	switch {
-	case spec == nil || a.GetSubresource() == "status":
+	if a.GetSubresource() == "status" {
 		return nil
-	case was != nil && equality.Semantic.DeepEqual(spec, was):
+	}
+	changed := changedSpecs(a)
+	if len(changed) == 0 {
 		return nil
 	}
 	r := requestOf(h.Store, a)
@@ -50,7 +50,7 @@ func (h HostImage) Validate(ctx context.Context, a admission.Attributes, _ admis
 			return err
 		}
 	}
-	if !hostimage.Uses(spec) {
+	if !slices.ContainsFunc(changed, hostimage.Uses) {
 		return nil
 	}
 	ns, _, err := r.From.Namespace(a.GetNamespace())
@@ -61,6 +61,22 @@ func (h HostImage) Validate(ctx context.Context, a admission.Attributes, _ admis
 		return admission.NewForbidden(a, reason)
 	}
 	return nil
+}
+
+// changedSpecs returns the specs of the pods that an object is or makes, but for those that are as they were.
+func changedSpecs(a admission.Attributes) (changed []*corev1.PodSpec) {
+	var was []*corev1.PodSpec
+	for spec := range podspec.All(a.GetOldObject()) {
+		was = append(was, spec)
+	}
+	i := 0
+	for spec := range podspec.All(a.GetObject()) {
+		if i >= len(was) || !equality.Semantic.DeepEqual(spec, was[i]) {
+			changed = append(changed, spec)
+		}
+		i++
+	}
+	return changed
 }
 
 // mayRunHere returns why somebody may not have a command of this machine run in a namespace; nil if they may.

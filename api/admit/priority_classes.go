@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -72,24 +73,26 @@ func (PriorityClasses) reserved(a admission.Attributes) error {
 	if a.GetOperation() == admission.Delete || a.GetSubresource() != "" {
 		return nil
 	}
-	class := classOf(a.GetObject())
-	if !scheduling.IsBuiltin(class) || a.GetNamespace() == metav1.NamespaceSystem || roles.Administers(a.GetUserInfo()) {
+	if a.GetNamespace() == metav1.NamespaceSystem || roles.Administers(a.GetUserInfo()) {
 		return nil
 	}
-	if a.GetOperation() == admission.Update && class == classOf(a.GetOldObject()) {
-		return nil
+	old := classesOf(a.GetOldObject())
+	for _, class := range classesOf(a.GetObject()) {
+		if scheduling.IsBuiltin(class) && (a.GetOperation() != admission.Update || !slices.Contains(old, class)) {
+			return admission.NewForbidden(a, fmt.Errorf("pods with the priority class %s are only for administrators, and for the namespace %s",
+				class, metav1.NamespaceSystem))
+		}
 	}
-	return admission.NewForbidden(a, fmt.Errorf("pods with the priority class %s are only for administrators, and for the namespace %s",
-		class, metav1.NamespaceSystem))
+	return nil
 }
 
-// classOf returns the class that an object gives its pods, "" if it names none.
-func classOf(obj runtime.Object) string {
+// classesOf returns the classes that an object gives its pods.
+func classesOf(obj runtime.Object) (classes []string) {
 	if g, ok := obj.(*schedulingv1beta1.PodGroup); ok {
-		return g.Spec.PriorityClassName
+		return []string{g.Spec.PriorityClassName}
 	}
-	if spec, _ := podspec.Of(obj); spec != nil {
-		return spec.PriorityClassName
+	for spec := range podspec.All(obj) {
+		classes = append(classes, spec.PriorityClassName)
 	}
-	return ""
+	return classes
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/roles"
 )
@@ -28,6 +29,15 @@ func TestBuiltInPriorityClassesAreForAdministrators(t *testing.T) {
 	job := &batchv1.Job{}
 	job.Spec.Template.Spec.PriorityClassName = "system-cluster-critical"
 	group := &schedulingv1beta1.PodGroup{Spec: schedulingv1beta1.PodGroupSpec{PriorityClassName: "system-node-critical"}}
+	jobSet := func(specs ...corev1.PodSpec) runtime.Object {
+		js := &jobsetv1.JobSet{}
+		for _, spec := range specs {
+			group := jobsetv1.ReplicatedJob{}
+			group.Template.Spec.Template.Spec = spec
+			js.Spec.ReplicatedJobs = append(js.Spec.ReplicatedJobs, group)
+		}
+		return js
+	}
 	for what, c := range map[string]struct {
 		obj, old    runtime.Object
 		namespace   string
@@ -41,6 +51,10 @@ func TestBuiltInPriorityClassesAreForAdministrators(t *testing.T) {
 		"a group":                    {obj: group, who: submitter, refused: true},
 		"a CronJob that gets it":     {obj: cronJob(critical), old: cronJob(other), who: submitter, refused: true},
 		"a CronJob that has it":      {obj: cronJob(critical), old: cronJob(critical), who: submitter},
+		"a group of a JobSet":        {obj: jobSet(other, critical), who: submitter, refused: true},
+		"a JobSet that gets it":      {obj: jobSet(other, critical), old: jobSet(other, other), who: submitter, refused: true},
+		"a JobSet that has it":       {obj: jobSet(other, critical), old: jobSet(other, critical), who: submitter},
+		"a JobSet of another class":  {obj: jobSet(other), who: submitter},
 		"the status of a pod":        {obj: &corev1.Pod{Spec: critical}, who: submitter, subresource: "status"},
 		"a pod of another class":     {obj: &corev1.Pod{Spec: other}, who: submitter},
 		"a pod of an administrator":  {obj: &corev1.Pod{Spec: critical}, who: admin},

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/indexes"
 	"github.com/jobd/jobd/internal/quantity"
 )
@@ -256,6 +257,7 @@ func cut(text string) string {
 // applyRetry changes the template as a Retry asks for, and returns the changes in words.
 func applyRetry(j *batchv1.Job, ask Retry) (changes []string, err error) {
 	var errs field.ErrorList
+	was := j.Spec.Template.DeepCopy()
 	asked := map[string]bool{}
 	for i := range ask.Containers {
 		path := field.NewPath("containers").Index(i)
@@ -294,7 +296,8 @@ func applyRetry(j *batchv1.Job, ask Retry) (changes []string, err error) {
 	}
 	if len(errs) == 0 && len(changes) > 0 {
 		j.Generation++
-		errs = validateJobSpec(&j.Spec, field.NewPath("spec"))
+		errs = append(validateJobSpec(&j.Spec, field.NewPath("spec")),
+			core.CheckTemplateGrowth(&j.Spec.Template, was, field.NewPath("spec", "template"))...)
 	}
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), j.Name, errs)

@@ -186,6 +186,18 @@ func TestRetryJobWithOtherResources(t *testing.T) {
 	}
 }
 
+// A retry is no way around what a template may have: names of images are repeated by events, and shown on terminals.
+func TestRetryJobWithOtherImages(t *testing.T) {
+	for image, want := range map[string]string{
+		"busybox:2": "", strings.Repeat("a", 5000): "Too long", "busy\u202ebox": "printable", "busy\x1b[2Jbox": "printable",
+	} {
+		err := RetryJob(failedJob(t), Retry{Containers: []ContainerRetry{{Image: image}}}, "me", time.Unix(300, 0))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %q", image, err, want)
+		}
+	}
+}
+
 func TestRetryJobNamesNoContainerTwice(t *testing.T) {
 	job := failedJob(t)
 	job.Spec.Template.Spec.Containers[0].Name = "c"

@@ -23,10 +23,15 @@ func fillHostImage(r *Request) (refusal, err error) {
 // they run is said by the namespace, which only administrators write, and not by the object. With hostRoot they may run as root, or as
 // whom they say, in those namespaces too, as far as the Pod Security level allows.
 func CheckHostImage(r *Request, hostRoot bool) (refusal, err error) {
-	spec, at := podspec.Of(r.GetObject())
-	if spec == nil {
-		return nil, nil
+	for spec, at := range podspec.All(r.GetObject()) {
+		if refusal, err := checkHostImage(r, spec, at, hostRoot); refusal != nil || err != nil {
+			return refusal, err
+		}
 	}
+	return nil, nil
+}
+
+func checkHostImage(r *Request, spec *corev1.PodSpec, at *field.Path, hostRoot bool) (refusal, err error) {
 	errs := hostimage.CheckNames(spec, at)
 	if len(errs) > 0 || !hostimage.Uses(spec) {
 		return r.Forbidden(errs), nil

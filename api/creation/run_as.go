@@ -25,16 +25,19 @@ func fillRunAs(r *Request) (refusal, err error) {
 
 // checkRunAs refuses pods, and templates of them, that ask for another user than that of their namespace.
 func checkRunAs(_ context.Context, r *Request) (refusal, err error) {
-	spec, at := podspec.Of(r.GetObject())
-	if spec == nil {
-		return nil, nil
-	}
-	id, refusal, err := RunAs(r)
-	if id == nil {
-		return refusal, err
-	}
 	_, isPod := r.GetObject().(*corev1.Pod)
-	return r.Forbidden(id.Check(spec, at, isPod)), nil
+	var id *runas.Identity
+	for spec, at := range podspec.All(r.GetObject()) {
+		if id == nil {
+			if id, refusal, err = RunAs(r); id == nil {
+				return refusal, err
+			}
+		}
+		if refusal := r.Forbidden(id.Check(spec, at, isPod)); refusal != nil {
+			return refusal, nil
+		}
+	}
+	return nil, nil
 }
 
 // RunAs returns as whom the pods of the namespace of a request run; nil if they choose for themselves. Where that cannot be read,

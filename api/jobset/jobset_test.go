@@ -154,6 +154,11 @@ func TestValidation(t *testing.T) {
 			groups("volumeClaimPolicies: [{templates: [{metadata: {name: data}}]}]"),
 			`replicatedJob containers don't have a matching volumeMount: data`,
 		},
+		"Jobs that choose their pods": {
+			`replicatedJobs: [{name: a, template: {spec: {completionMode: NonIndexed, manualSelector: true, selector: {matchLabels: {a: b}},
+				template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: busybox}]}}}}}]`,
+			`spec.replicatedJobs[0].template.spec.manualSelector: Unsupported value: true: supported values: "nil", "false"`,
+		},
 		"a time to live below nothing": {
 			groups("ttlSecondsAfterFinished: -1"),
 			`spec.ttlSecondsAfterFinished: Invalid value: -1: should be greater than or equal to 0`,

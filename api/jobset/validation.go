@@ -416,6 +416,9 @@ func validateJobs(js, old *jobsetv1.JobSet) (errs field.ErrorList) {
 			continue
 		}
 		errs = append(errs, core.CheckTemplateSize(&group.Template.Spec.Template, path.Child("spec", "template"))...)
+		if manual := group.Template.Spec.ManualSelector; ptr.Deref(manual, false) { // as in a CronJob: its Jobs would have each other's pods
+			errs = append(errs, field.NotSupported(path.Child("spec", "manualSelector"), *manual, []string{"nil", "false"}))
+		}
 		job := NewJob(js, group, max(0, int(group.Replicas)-1))
 		if job.Namespace == "" {
 			job.Namespace = corev1.NamespaceDefault

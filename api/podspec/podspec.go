@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
 
 // Containers iterates over all containers of a pod: the init containers, then the regular ones, then the ephemeral
@@ -79,7 +80,8 @@ func FindEphemeral(spec *corev1.PodSpec, name string) *corev1.EphemeralContainer
 	return nil
 }
 
-// Of returns the spec of the pods that an object is or makes, and its path in the object; nil if it makes none.
+// Of returns the spec of the pods that an object is or makes, and its path in the object; nil if it makes none, or several kinds. Whoever
+// decides what may be in one asks All.
 func Of(obj runtime.Object) (*corev1.PodSpec, *field.Path) {
 	path := field.NewPath("spec")
 	switch obj := obj.(type) {
@@ -91,6 +93,27 @@ func Of(obj runtime.Object) (*corev1.PodSpec, *field.Path) {
 		return &obj.Spec.JobTemplate.Spec.Template.Spec, path.Child("jobTemplate", "spec", "template", "spec")
 	}
 	return nil, nil
+}
+
+// All visits the spec of each kind of pods that an object is or makes, with its path in the object: that of Of, or those of the groups of a
+// JobSet.
+func All(obj runtime.Object) iter.Seq2[*corev1.PodSpec, *field.Path] {
+	return func(yield func(*corev1.PodSpec, *field.Path) bool) {
+		js, ok := obj.(*jobsetv1.JobSet)
+		if !ok {
+			if spec, at := Of(obj); spec != nil {
+				yield(spec, at)
+			}
+			return
+		}
+		groups := field.NewPath("spec", "replicatedJobs")
+		for i := range js.Spec.ReplicatedJobs {
+			spec := &js.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec
+			if !yield(spec, groups.Index(i).Child("template", "spec", "template", "spec")) {
+				return
+			}
+		}
+	}
 }
 
 // RunsOnce reports whether a pod has one container only, which its restart policy never starts again. What such a pod

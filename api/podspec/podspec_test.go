@@ -4,9 +4,40 @@ import (
 	"slices"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
+
+// Whatever makes pods is looked at by the rules about what may be in them.
+func TestAllSpecsOfPods(t *testing.T) {
+	set := &jobsetv1.JobSet{Spec: jobsetv1.JobSetSpec{ReplicatedJobs: make([]jobsetv1.ReplicatedJob, 2)}}
+	for _, c := range []struct {
+		obj  runtime.Object
+		want []string
+	}{
+		{&corev1.Pod{}, []string{"spec"}},
+		{&batchv1.Job{}, []string{"spec.template.spec"}},
+		{&batchv1.CronJob{}, []string{"spec.jobTemplate.spec.template.spec"}},
+		{set, []string{"spec.replicatedJobs[0].template.spec.template.spec", "spec.replicatedJobs[1].template.spec.template.spec"}},
+		{&corev1.ConfigMap{}, nil},
+		{nil, nil},
+	} {
+		var at []string
+		for spec, path := range All(c.obj) {
+			spec.NodeName = "changed"
+			at = append(at, path.String())
+		}
+		if !slices.Equal(at, c.want) {
+			t.Errorf("%T: %q, want %q", c.obj, at, c.want)
+		}
+	}
+	if set.Spec.ReplicatedJobs[1].Template.Spec.Template.Spec.NodeName != "changed" {
+		t.Error("the specs are copies")
+	}
+}
 
 func TestContainersAreAllOfThemInOrder(t *testing.T) {
 	spec := &corev1.PodSpec{

@@ -11,7 +11,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -26,7 +28,11 @@ const maxRetryBody = 64 << 10
 
 // jobRetry serves POST .../jobs/NAME/retry, which is jobd's own: a Job that has failed begins another attempt
 // (batch.RetryJob). The body is a batch.Retry as JSON, or empty. The answer is the Job.
-type jobRetry struct{ jobs *registry.Store }
+type jobRetry struct {
+	jobs *registry.Store
+	// admits decides about the Job as about any other update: the image of a container may be another one.
+	admits admission.ValidationInterface
+}
 
 var _ rest.Connecter = jobRetry{}
 
@@ -60,7 +66,8 @@ func (j jobRetry) retry(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return nil, apierrors.NewBadRequest("the body of a retry: " + err.Error())
 	}
 	by := ""
-	if who, ok := request.UserFrom(ctx); ok {
+	who, ok := request.UserFrom(ctx)
+	if ok {
 		by = who.GetName()
 	}
 	key, err := j.jobs.KeyFunc(ctx, name)
@@ -70,7 +77,13 @@ func (j jobRetry) retry(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	job := &batchv1.Job{}
 	err = j.jobs.Storage.GuaranteedUpdate(ctx, key, job, false, nil, apistorage.SimpleUpdate(func(current runtime.Object) (runtime.Object, error) {
 		next := current.(*batchv1.Job)
-		return next, batch.RetryJob(next, ask, by, time.Now())
+		was := next.DeepCopy()
+		if err := batch.RetryJob(next, ask, by, time.Now()); err != nil {
+			return nil, err
+		}
+		return next, j.admits.Validate(ctx, admission.NewAttributesRecord(
+			next, was, batchv1.SchemeGroupVersion.WithKind("Job"), next.Namespace, next.Name, batchv1.SchemeGroupVersion.WithResource("jobs"), "",
+			admission.Update, &metav1.UpdateOptions{}, false, who), nil)
 	}), false, nil)
 	if err != nil {
 		return nil, storageerrors.InterpretUpdateError(err, batchv1.Resource("jobs"), name)

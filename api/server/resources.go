@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -87,7 +88,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["jobs/log"] = &jobLog{rawAnswer{objects, "text/plain"}, s.config.JobLogs, s.config.NodeName}
 		served["jobs/why"] = &explanation{inJSON, k, s}
 		served["jobs/picture"] = &jobPicture{inJSON, s}
-		served["jobs/retry"] = jobRetry{objects}
+		served["jobs/retry"] = jobRetry{objects, s.admits.(admission.ValidationInterface)}
 		objects.TableConvertor = queueColumn{objects.TableConvertor, s.config.Queue, s.config.Forecasts}
 	case schema.GroupResource{Group: "batch", Resource: "cronjobs"}:
 		served["cronjobs/why"] = &explanation{inJSON, k, s}

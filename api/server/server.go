@@ -228,6 +228,7 @@ type Server struct {
 	addresses *serviceAddresses
 	rights    *namespaceRoom // for Roles and RoleBindings
 	groups    *groups
+	admits    admission.Interface       // decides about writes
 	paths     *mux.PathRecorderMux      // what is not below a group
 	access    *authorization.Authorizer // who may do what
 	panics    *panics
@@ -283,6 +284,7 @@ func New(c Config) (*Server, error) {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 
 	limitCopies()
+	s.admits = s.admission()
 	s.groups = newGroups()
 	if err := s.add(scheme.Kinds()); err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)
@@ -298,7 +300,7 @@ func New(c Config) (*Server, error) {
 	beside.Go(func() error {
 		return errors.Join(s.createNamespaces(), s.createRoles(), s.createPriorityClasses(), s.createStorageClass(), s.showKubernetesService())
 	})
-	err = s.groups.install(types, s.admission(), authorizer.AuthorizerFunc(s.access.Authorize))
+	err = s.groups.install(types, s.admits, authorizer.AuthorizerFunc(s.access.Authorize))
 	if err = errors.Join(err, beside.Wait()); err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}

@@ -70,6 +70,8 @@ type Config struct {
 	Settings job.Settings
 	// PodSecurity decides which pods a namespace takes; nil means any.
 	PodSecurity *podsecurity.Policy
+	// Full returns why nothing more is to be created in a namespace, since the disk has no room for it. It waits for nobody. Nil: nobody knows.
+	Full func(namespace string) error
 	// HostRoot lets root run commands of this machine by the image jobd.dev/host.
 	HostRoot bool
 	// MultiKueue makes the machine a worker of MultiKueue.
@@ -221,7 +223,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		budgets  = upkeep.NewBudgets(timers)
 		gate     = hold.NewGate()
 		uses     = volumes.NewUses()
-		doors    = door.New(config.PodSecurity, config.HostRoot)
+		doors    = door.New(config.PodSecurity, config.HostRoot, config.Full)
 		gangs    = gang.New(capacity, config.Settings, doors)
 
 		podRecords = newPodRecords(config.Workers, config.Aside)

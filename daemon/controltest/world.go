@@ -68,6 +68,7 @@ type World struct {
 	Receivers       notify.Receivers
 	Occupied        func(bool)
 	MultiKueue      bool
+	Full            func(namespace string) error // nil: no disk is full
 	// HistoryBytes is how much the store keeps of what was superseded; 0 for as much as usual.
 	HistoryBytes int64
 
@@ -124,7 +125,7 @@ func (w *World) Start() {
 		Volumes: volumes,
 		Store:   w.Store, Inbox: w.Inbox, Workers: workers, Logs: noLogs{},
 		Settings:    job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute, WorkloadWithJob: w.Gangs, TTL: w.TTL},
-		PodSecurity: w.security(), MaxPods: w.MaxPods, Allocatable: w.Allocatable, StarvationAfter: w.StarvationAfter, Fair: w.Fair,
+		PodSecurity: w.security(), Full: w.Full, MaxPods: w.MaxPods, Allocatable: w.Allocatable, StarvationAfter: w.StarvationAfter, Fair: w.Fair,
 		NodeName: name, NodeIP: "127.0.0.1", NodeLabels: HostLabels, Node: w.Self, Devices: w.Devices,
 		Epoch:     "one",
 		RootCA:    []byte(w.Authority),

@@ -60,7 +60,7 @@ func TestRecordsOfACronJobThatIsGone(t *testing.T) {
 					Store: s, Inbox: loop.NewInbox(), Events: events.New("test"), EventTTL: time.Hour, Metrics: metrics.New(s),
 					Logger: slog.New(slog.DiscardHandler),
 					Controllers: func(timers *loop.Timers, _ *loop.Followers) []loop.Controller {
-						beside.cronJobs = New(timers, beside, beside, door.New(nil, false))
+						beside.cronJobs = New(timers, beside, beside, door.New(nil, false, nil))
 						return []loop.Controller{beside.cronJobs}
 					},
 				})

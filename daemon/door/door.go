@@ -31,11 +31,15 @@ import (
 )
 
 // Keeper opens doors.
-type Keeper struct{ rules []creation.Rule }
+type Keeper struct {
+	rules []creation.Rule
+	full  func(namespace string) error
+}
 
-// New makes one. A nil policy lets in any pods, and hostRoot those of root with commands of the host.
-func New(policy *podsecurity.Policy, hostRoot bool) *Keeper {
-	return &Keeper{creation.Rules(policy, hostRoot)}
+// New makes one. A nil policy lets in any pods, and hostRoot those of root with commands of the host. full returns why a namespace takes no
+// more objects, since the disk has no room for them; nil: nobody knows.
+func New(policy *podsecurity.Policy, hostRoot bool, full func(namespace string) error) *Keeper {
+	return &Keeper{creation.Rules(policy, hostRoot), full}
 }
 
 // Kind is what is to be created.
@@ -72,6 +76,9 @@ func (k *Keeper) Open(p *loop.Pass, namespace string, kind Kind) (d *Door, refus
 	nothing := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, namespace, "", kind.version(""), "",
 		admission.Create, nil, false, nil)
 	refusal, err = creation.Check(context.Background(), creation.First(), &creation.Request{Attributes: nothing, From: d.from})
+	if refusal == nil && err == nil && k.full != nil {
+		refusal = k.full(namespace)
+	}
 	return d, refusal, err
 }
 

@@ -28,6 +28,13 @@ func templateOf(pod string, cron bool) string {
 	return "{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {" + spec + "}}}"
 }
 
+// setOf makes a JobSet of a pod's manifest.
+func setOf(pod string) string {
+	spec := pod[strings.Index(pod, ", spec: ")+2 : len(pod)-1]
+	return "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: x}, spec: {replicatedJobs: [{name: g, template: {spec: {template: {" +
+		spec + "}}}}]}}"
+}
+
 // TestHostCommandIsRefused is people who would run commands of this machine as somebody else, or have its files changed by root.
 func TestHostCommandIsRefused(t *testing.T) {
 	t.Parallel()
@@ -38,7 +45,9 @@ func TestHostCommandIsRefused(t *testing.T) {
 	create := []string{"create", "-f", "-"}
 
 	t.Run("by others than the user", func(t *testing.T) {
-		for _, manifest := range []string{hostPod("x", "", ""), templateOf(hostPod("x", "", ""), false), templateOf(hostPod("x", "", ""), true)} {
+		for _, manifest := range []string{
+			hostPod("x", "", ""), templateOf(hostPod("x", "", ""), false), templateOf(hostPod("x", "", ""), true), setOf(hostPod("x", "", "")),
+		} {
 			for namespace, words := range map[string]string{
 				"default": "is not for root unless the setting host-root is on", alice.name: "only they may use it here",
 			} {
@@ -62,8 +71,19 @@ func TestHostCommandIsRefused(t *testing.T) {
 		if out, err := robot("", "get", "pods"); err != nil {
 			t.Fatalf("the robot has no rights: %v %s", err, out)
 		}
-		if out, err := robot(hostPod("x", "", ""), create...); err == nil || !strings.Contains(out, "only they may use it here") {
-			t.Errorf("by a token: %v %s", err, out)
+		for _, manifest := range []string{hostPod("x", "", ""), setOf(hostPod("x", "", ""))} {
+			if out, err := robot(manifest, create...); err == nil || !strings.Contains(out, "only they may use it here") {
+				t.Errorf("by a token: %v %s", err, out)
+			}
+		}
+		// Nor does another attempt of a Job get it.
+		fails := strings.Replace(templateOf(userPod("fails", "", "", "exit 1"), false), "spec: {", "spec: {backoffLimit: 0, ", 1)
+		if out, err := robot(fails, create...); err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+		alice.jobctl("wait", "--for=condition=Failed", "job/x")
+		if out, err := robot("", "retry", "jobs/x", "--image", "jobd.dev/host"); err == nil || !strings.Contains(out, "only they may use it here") {
+			t.Errorf("by another attempt: %v %s", err, out)
 		}
 		// Nor does anybody else get into what the user runs, or change it.
 		alice.jobctl("submit", "--host", "--detach", "--name", "long", "--", "sleep", "3600")

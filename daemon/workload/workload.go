@@ -124,11 +124,16 @@ type decision struct {
 
 func (d *decision) is(t string) bool { return meta.IsStatusConditionTrue(d.Conditions, t) }
 
+// since returns since when a condition is as it is. A time to come, which is somebody else's, is none: room would be held until then.
 func (d *decision) since(t string) time.Time {
-	if c := meta.FindStatusCondition(d.Conditions, t); c != nil {
-		return c.LastTransitionTime.Time
+	c := meta.FindStatusCondition(d.Conditions, t)
+	switch {
+	case c == nil:
+		return d.now
+	case c.LastTransitionTime.After(d.now.Add(Patience)):
+		return d.w.Created
 	}
-	return d.now
+	return c.LastTransitionTime.Time
 }
 
 func (d *decision) set(t string, status metav1.ConditionStatus, reason, message string) {

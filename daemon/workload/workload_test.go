@@ -97,3 +97,16 @@ func TestWordsOfAnEnd(t *testing.T) {
 		}
 	}
 }
+
+// Whoever writes that a Workload has been admitted, from the year 9999 on, has room held for no longer than others.
+func TestAnAdmissionToComeHoldsNoRoom(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for after, held := range map[time.Duration]bool{-time.Minute: true, time.Second: true, -time.Hour: false, 1000 * time.Hour: false} {
+		w := &Workload{Generation: 1, Created: now.Add(-2 * time.Hour), Pods: 2, Conditions: []metav1.Condition{{
+			Type: kueue.Admitted, Status: metav1.ConditionTrue, Reason: kueue.Admitted, LastTransitionTime: metav1.NewTime(now.Add(after)),
+		}}}
+		if d := Decide(w, nil, machine{}, now); d.Held != held {
+			t.Errorf("admitted in %v: held is %v", after, d.Held)
+		}
+	}
+}
