@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -72,24 +73,31 @@ func (PriorityClasses) reserved(a admission.Attributes) error {
 	if a.GetOperation() == admission.Delete || a.GetSubresource() != "" {
 		return nil
 	}
-	class := classOf(a.GetObject())
-	if !scheduling.IsBuiltin(class) || a.GetNamespace() == metav1.NamespaceSystem || roles.Administers(a.GetUserInfo()) {
+	if a.GetNamespace() == metav1.NamespaceSystem || roles.Administers(a.GetUserInfo()) {
 		return nil
 	}
-	if a.GetOperation() == admission.Update && class == classOf(a.GetOldObject()) {
-		return nil
+	had := classesOf(a.GetOldObject())
+	for _, class := range classesOf(a.GetObject()) {
+		if scheduling.IsBuiltin(class) && (a.GetOperation() != admission.Update || !slices.Contains(had, class)) {
+			return admission.NewForbidden(a, fmt.Errorf("pods with the priority class %s are only for administrators, and for the namespace %s",
+				class, metav1.NamespaceSystem))
+		}
 	}
-	return admission.NewForbidden(a, fmt.Errorf("pods with the priority class %s are only for administrators, and for the namespace %s",
-		class, metav1.NamespaceSystem))
+	return nil
 }
 
-// classOf returns the class that an object gives its pods, "" if it names none.
-func classOf(obj runtime.Object) string {
-	if g, ok := obj.(*schedulingv1beta1.PodGroup); ok {
-		return g.Spec.PriorityClassName
+// classesOf returns the classes that an object gives its pods, "" where it names none.
+func classesOf(obj runtime.Object) (classes []string) {
+	switch o := obj.(type) {
+	case *schedulingv1beta1.PodGroup:
+		return []string{o.Spec.PriorityClassName}
+	case *schedulingv1beta1.Workload: // the groups of which are made for it
+		for i := range o.Spec.PodGroupTemplates {
+			classes = append(classes, o.Spec.PodGroupTemplates[i].PriorityClassName)
+		}
 	}
-	if spec, _ := podspec.Of(obj); spec != nil {
-		return spec.PriorityClassName
+	for t := range podspec.Templates(obj) {
+		classes = append(classes, t.Spec.PriorityClassName)
 	}
-	return ""
+	return classes
 }

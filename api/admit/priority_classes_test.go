@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/roles"
 )
@@ -28,6 +29,16 @@ func TestBuiltInPriorityClassesAreForAdministrators(t *testing.T) {
 	job := &batchv1.Job{}
 	job.Spec.Template.Spec.PriorityClassName = "system-cluster-critical"
 	group := &schedulingv1beta1.PodGroup{Spec: schedulingv1beta1.PodGroupSpec{PriorityClassName: "system-node-critical"}}
+	workload := &schedulingv1beta1.Workload{}
+	workload.Spec.PodGroupTemplates = []schedulingv1beta1.PodGroupTemplate{{}, {PriorityClassName: "system-node-critical"}}
+	jobSet := func(specs ...corev1.PodSpec) runtime.Object {
+		js := &jobsetv1.JobSet{}
+		for _, spec := range specs {
+			js.Spec.ReplicatedJobs = append(js.Spec.ReplicatedJobs, jobsetv1.ReplicatedJob{})
+			js.Spec.ReplicatedJobs[len(js.Spec.ReplicatedJobs)-1].Template.Spec.Template.Spec = spec
+		}
+		return js
+	}
 	for what, c := range map[string]struct {
 		obj, old    runtime.Object
 		namespace   string
@@ -39,6 +50,10 @@ func TestBuiltInPriorityClassesAreForAdministrators(t *testing.T) {
 		"a Job":                      {obj: job, who: submitter, refused: true},
 		"a CronJob":                  {obj: cronJob(critical), who: submitter, refused: true},
 		"a group":                    {obj: group, who: submitter, refused: true},
+		"a group of a JobSet":        {obj: jobSet(other, critical), who: submitter, refused: true},
+		"a JobSet that gets it":      {obj: jobSet(critical), old: jobSet(other), who: submitter, refused: true},
+		"a JobSet that has it":       {obj: jobSet(other, critical), old: jobSet(other, critical), who: submitter},
+		"a template of a group":      {obj: workload, who: submitter, refused: true},
 		"a CronJob that gets it":     {obj: cronJob(critical), old: cronJob(other), who: submitter, refused: true},
 		"a CronJob that has it":      {obj: cronJob(critical), old: cronJob(critical), who: submitter},
 		"the status of a pod":        {obj: &corev1.Pod{Spec: critical}, who: submitter, subresource: "status"},

@@ -25,16 +25,18 @@ func fillRunAs(r *Request) (refusal, err error) {
 
 // checkRunAs refuses pods, and templates of them, that ask for another user than that of their namespace.
 func checkRunAs(_ context.Context, r *Request) (refusal, err error) {
-	spec, at := podspec.Of(r.GetObject())
-	if spec == nil {
-		return nil, nil
-	}
-	id, refusal, err := RunAs(r)
-	if id == nil {
-		return refusal, err
-	}
+	var id *runas.Identity
+	var errs field.ErrorList
 	_, isPod := r.GetObject().(*corev1.Pod)
-	return r.Forbidden(id.Check(spec, at, isPod)), nil
+	for t, at := range podspec.Templates(r.GetObject()) {
+		if id == nil {
+			if id, refusal, err = RunAs(r); id == nil {
+				return refusal, err
+			}
+		}
+		errs = append(errs, id.Check(t.Spec, at, isPod)...)
+	}
+	return r.Forbidden(errs), nil
 }
 
 // RunAs returns as whom the pods of the namespace of a request run; nil if they choose for themselves. Where that cannot be read,
