@@ -21,6 +21,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/internal/layout"
 )
 
 const (
@@ -37,6 +39,7 @@ type Line struct {
 	turn    chan struct{} // held by whoever uses client
 	client  *ssh.Client   // nil while there is none
 	passes  atomic.Bool   // sshd does not let the socket be forwarded, and a jobctl there passes on
+	users   atomic.Bool   // the socket is not for this user, and the one beside it is for all
 }
 
 // New returns the line to a socket. What ssh says while it connects goes to errOut; what it asks goes to the terminal itself.
@@ -54,7 +57,7 @@ func (l *Line) Dial(ctx context.Context) (net.Conn, error) {
 		if l.passes.Load() {
 			return l.pass(ctx, client)
 		}
-		c, err := client.DialContext(ctx, "unix", l.address.Socket)
+		c, err := client.DialContext(ctx, "unix", l.socket())
 		var refused *ssh.OpenChannelError
 		switch {
 		case err == nil:
@@ -62,7 +65,12 @@ func (l *Line) Dial(ctx context.Context) (net.Conn, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.As(err, &refused):
-			return l.unanswered(ctx, client)
+			c, err := l.unanswered(ctx, client)
+			if errors.Is(err, errForOthers) {
+				l.users.Store(true)
+				continue
+			}
+			return c, err
 		}
 		l.forget(client) // it has ended since the last connection
 		if again {
@@ -192,7 +200,7 @@ func (l *Line) unanswered(ctx context.Context, client *ssh.Client) (net.Conn, er
 	if s, err := client.NewSession(); err == nil {
 		stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 		defer stop()
-		out, err := s.Output(look + l.address.Socket)
+		out, err := s.Output(look + l.socket())
 		var ended *ssh.ExitError
 		if errors.As(err, &ended) {
 			code, user = ended.ExitStatus(), strings.TrimSpace(string(out))
@@ -203,16 +211,29 @@ func (l *Line) unanswered(ctx context.Context, client *ssh.Client) (net.Conn, er
 		code = 0
 	}
 	switch code {
-	case isDead:
+	case isDead: // jobctl finds the other socket by itself
 		if c, err := l.pass(ctx, client); err == nil {
 			l.passes.Store(true)
 			return c, nil
 		}
+	case isForOthers:
+		return nil, errForOthers
 	case isMissing:
 	default:
 		l.end(client)
 	}
 	return nil, l.address.unanswered(code, user)
+}
+
+// errForOthers says that the other socket is the one for this user.
+var errForOthers = errors.New("the socket is for others")
+
+// socket returns the path of the socket that the user may open, as far as that is known.
+func (l *Line) socket() string {
+	if l.users.Load() {
+		return layout.UsersSocket(l.address.Socket)
+	}
+	return l.address.Socket
 }
 
 // end ends the ssh that all commands share.
