@@ -48,12 +48,12 @@ func TestRunAs(t *testing.T) {
 		object runtime.Object
 		want   string // what is wrong
 	}{
-		"a pod that says nothing":        {of("1000:100"), pod(plain), ""},
-		"a pod of root":                  {of("1000:100"), pod(root), "spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
-		"a template that says nothing":   {of("1000:100"), job(plain), ""},
-		"a template of root":             {of("1000:100"), job(root), "spec.template.spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
-		"a CronJob of root":              {of("1000:100"), cronJob(root), "spec.jobTemplate.spec.template.spec.containers[0].securityContext.runAsUser"},
-		"a JobSet that says nothing":     {of("1000:100"), set(plain), ""},
+		"a pod that says nothing":      {of("1000:100"), pod(plain), ""},
+		"a pod of root":                {of("1000:100"), pod(root), "spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
+		"a template that says nothing": {of("1000:100"), job(plain), ""},
+		"a template of root":           {of("1000:100"), job(root), "spec.template.spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
+		"a CronJob of root":            {of("1000:100"), cronJob(root), "spec.jobTemplate.spec.template.spec.containers[0].securityContext.runAsUser"},
+		"a JobSet that says nothing":   {of("1000:100"), set(plain), ""},
 		"the second group of a JobSet": {of("1000:100"), set(root),
 			"spec.replicatedJobs[1].template.spec.template.spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
 		"an annotation that is none":     {of("alice"), pod(plain), "jobd.dev/run-as: "},
