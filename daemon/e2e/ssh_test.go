@@ -560,6 +560,9 @@ func TestOverSSHAsAUser(t *testing.T) {
 	must(uid+"\n", "submit", "--image", "busybox:1.36", "--name", "image", "--", "id", "-u")
 	must(uid+"\n"+alice.home+"\n", "submit", "--host", "--name", "command", "--", "sh", "-c", "id -u; pwd")
 	must("job.batch/command\njob.batch/image\n", "get", "jobs", "-o", "name")
+	if n := m.logins(); n != 1 {
+		t.Errorf("%d logins for four commands", n)
+	}
 	for namespace, want := range map[string]string{"": "job.batch/image", "default": "orbidden"} {
 		args := []string{"context", "add", "machine", "ssh://" + alice.name + "@lab" + x.socket()}
 		if namespace != "" {
