@@ -3,11 +3,11 @@ package admit
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/jobd/jobd/api/conns"
@@ -15,6 +15,7 @@ import (
 	"github.com/jobd/jobd/api/hostimage"
 	"github.com/jobd/jobd/api/people"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/roles"
 	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/store"
 )
@@ -37,20 +38,24 @@ func (HostImage) Handles(op admission.Operation) bool {
 
 // Validate implements admission.ValidationInterface.
 func (h HostImage) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetSubresource() == "status" {
-		return nil
+	uses := false
+	for t := range podspec.Templates(a.GetObject()) {
+		uses = uses || hostimage.Uses(t.Spec)
 	}
-	changed := changedSpecs(a)
-	if len(changed) == 0 {
-		return nil
-	}
+	was := a.GetOldObject()
+	changed := was == nil || !podspec.SameSpecs(a.GetObject(), was)
 	r := requestOf(h.Store, a)
-	if a.GetOperation() == admission.Update { // a new object meets that rule later
+	switch {
+	case a.GetSubresource() == "status":
+		return nil
+	case changed && a.GetOperation() == admission.Update: // a new object meets that rule later
 		if err := answer(creation.CheckHostImage(r, h.Root)); err != nil {
 			return err
 		}
+	case !changed && (roles.Administers(a.GetUserInfo()) || sameMetadata(a.GetObject(), was)):
+		return nil
 	}
-	if !slices.ContainsFunc(changed, hostimage.Uses) {
+	if !uses {
 		return nil
 	}
 	ns, _, err := r.From.Namespace(a.GetNamespace())
@@ -63,20 +68,16 @@ func (h HostImage) Validate(ctx context.Context, a admission.Attributes, _ admis
 	return nil
 }
 
-// changedSpecs returns the specs of the pods that an object is or makes, but for those that are as they were.
-func changedSpecs(a admission.Attributes) (changed []*corev1.PodSpec) {
-	var was []*corev1.PodSpec
-	for spec := range podspec.All(a.GetOldObject()) {
-		was = append(was, spec)
-	}
-	i := 0
-	for spec := range podspec.All(a.GetObject()) {
-		if i >= len(was) || !equality.Semantic.DeepEqual(spec, was[i]) {
-			changed = append(changed, spec)
+// sameMetadata reports whether the pods of two objects have the same labels and annotations, which a command may be made of: a batch
+// script is an annotation, and others are variables and files by the downward API.
+func sameMetadata(a, b runtime.Object) bool {
+	of := func(obj runtime.Object) (all []map[string]string) {
+		for t := range podspec.Templates(obj) {
+			all = append(all, t.Meta.Labels, t.Meta.Annotations)
 		}
-		i++
+		return all
 	}
-	return changed
+	return equality.Semantic.DeepEqual(of(a), of(b))
 }
 
 // mayRunHere returns why somebody may not have a command of this machine run in a namespace; nil if they may.

@@ -76,9 +76,9 @@ func (PriorityClasses) reserved(a admission.Attributes) error {
 	if a.GetNamespace() == metav1.NamespaceSystem || roles.Administers(a.GetUserInfo()) {
 		return nil
 	}
-	old := classesOf(a.GetOldObject())
+	had := classesOf(a.GetOldObject())
 	for _, class := range classesOf(a.GetObject()) {
-		if scheduling.IsBuiltin(class) && (a.GetOperation() != admission.Update || !slices.Contains(old, class)) {
+		if scheduling.IsBuiltin(class) && (a.GetOperation() != admission.Update || !slices.Contains(had, class)) {
 			return admission.NewForbidden(a, fmt.Errorf("pods with the priority class %s are only for administrators, and for the namespace %s",
 				class, metav1.NamespaceSystem))
 		}
@@ -86,13 +86,18 @@ func (PriorityClasses) reserved(a admission.Attributes) error {
 	return nil
 }
 
-// classesOf returns the classes that an object gives its pods.
+// classesOf returns the classes that an object gives its pods, "" where it names none.
 func classesOf(obj runtime.Object) (classes []string) {
-	if g, ok := obj.(*schedulingv1beta1.PodGroup); ok {
-		return []string{g.Spec.PriorityClassName}
+	switch o := obj.(type) {
+	case *schedulingv1beta1.PodGroup:
+		return []string{o.Spec.PriorityClassName}
+	case *schedulingv1beta1.Workload: // the groups of which are made for it
+		for i := range o.Spec.PodGroupTemplates {
+			classes = append(classes, o.Spec.PodGroupTemplates[i].PriorityClassName)
+		}
 	}
-	for spec := range podspec.All(obj) {
-		classes = append(classes, spec.PriorityClassName)
+	for t := range podspec.Templates(obj) {
+		classes = append(classes, t.Spec.PriorityClassName)
 	}
 	return classes
 }

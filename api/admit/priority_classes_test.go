@@ -29,12 +29,13 @@ func TestBuiltInPriorityClassesAreForAdministrators(t *testing.T) {
 	job := &batchv1.Job{}
 	job.Spec.Template.Spec.PriorityClassName = "system-cluster-critical"
 	group := &schedulingv1beta1.PodGroup{Spec: schedulingv1beta1.PodGroupSpec{PriorityClassName: "system-node-critical"}}
+	workload := &schedulingv1beta1.Workload{}
+	workload.Spec.PodGroupTemplates = []schedulingv1beta1.PodGroupTemplate{{}, {PriorityClassName: "system-node-critical"}}
 	jobSet := func(specs ...corev1.PodSpec) runtime.Object {
 		js := &jobsetv1.JobSet{}
 		for _, spec := range specs {
-			group := jobsetv1.ReplicatedJob{}
-			group.Template.Spec.Template.Spec = spec
-			js.Spec.ReplicatedJobs = append(js.Spec.ReplicatedJobs, group)
+			js.Spec.ReplicatedJobs = append(js.Spec.ReplicatedJobs, jobsetv1.ReplicatedJob{})
+			js.Spec.ReplicatedJobs[len(js.Spec.ReplicatedJobs)-1].Template.Spec.Template.Spec = spec
 		}
 		return js
 	}
@@ -49,11 +50,12 @@ func TestBuiltInPriorityClassesAreForAdministrators(t *testing.T) {
 		"a Job":                      {obj: job, who: submitter, refused: true},
 		"a CronJob":                  {obj: cronJob(critical), who: submitter, refused: true},
 		"a group":                    {obj: group, who: submitter, refused: true},
+		"a group of a JobSet":        {obj: jobSet(other, critical), who: submitter, refused: true},
+		"a JobSet that gets it":      {obj: jobSet(critical), old: jobSet(other), who: submitter, refused: true},
+		"a JobSet that has it":       {obj: jobSet(other, critical), old: jobSet(other, critical), who: submitter},
+		"a template of a group":      {obj: workload, who: submitter, refused: true},
 		"a CronJob that gets it":     {obj: cronJob(critical), old: cronJob(other), who: submitter, refused: true},
 		"a CronJob that has it":      {obj: cronJob(critical), old: cronJob(critical), who: submitter},
-		"a group of a JobSet":        {obj: jobSet(other, critical), who: submitter, refused: true},
-		"a JobSet that gets it":      {obj: jobSet(other, critical), old: jobSet(other, other), who: submitter, refused: true},
-		"a JobSet that has it":       {obj: jobSet(other, critical), old: jobSet(other, critical), who: submitter},
 		"a JobSet of another class":  {obj: jobSet(other), who: submitter},
 		"the status of a pod":        {obj: &corev1.Pod{Spec: critical}, who: submitter, subresource: "status"},
 		"a pod of another class":     {obj: &corev1.Pod{Spec: other}, who: submitter},

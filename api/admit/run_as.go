@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -41,14 +40,12 @@ func (s RunAs) Admit(_ context.Context, a admission.Attributes, _ admission.Obje
 // Validate implements admission.ValidationInterface.
 func (s RunAs) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, old := podsOf(a)
-	spec, at := podspec.Of(a.GetObject())
-	was, _ := podspec.Of(a.GetOldObject())
 	switch {
-	case spec == nil || was == nil || a.GetSubresource() == "status":
+	case a.GetSubresource() == "status":
 		return nil
 	case old != nil && len(pod.Spec.EphemeralContainers) == len(old.Spec.EphemeralContainers):
 		return nil
-	case old == nil && equality.Semantic.DeepEqual(spec, was):
+	case old == nil && podspec.SameSpecs(a.GetObject(), a.GetOldObject()): // or it has none
 		return nil
 	}
 	r := requestOf(s.Store, a)
@@ -57,10 +54,12 @@ func (s RunAs) Validate(_ context.Context, a admission.Attributes, _ admission.O
 		return answer(refusal, err)
 	}
 	var errs field.ErrorList
-	if old != nil {
-		errs = id.CheckEphemeral(spec, was.EphemeralContainers, at)
-	} else {
-		errs = id.Check(spec, at, false)
+	for t, at := range podspec.Templates(a.GetObject()) {
+		if old != nil {
+			errs = append(errs, id.CheckEphemeral(t.Spec, old.Spec.EphemeralContainers, at)...)
+		} else {
+			errs = append(errs, id.Check(t.Spec, at, false)...)
+		}
 	}
 	return r.Forbidden(errs)
 }

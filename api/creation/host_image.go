@@ -23,18 +23,18 @@ func fillHostImage(r *Request) (refusal, err error) {
 // they run is said by the namespace, which only administrators write, and not by the object. With hostRoot they may run as root, or as
 // whom they say, in those namespaces too, as far as the Pod Security level allows.
 func CheckHostImage(r *Request, hostRoot bool) (refusal, err error) {
-	for spec, at := range podspec.All(r.GetObject()) {
-		if refusal, err := checkHostImage(r, spec, at, hostRoot); refusal != nil || err != nil {
-			return refusal, err
+	var specs []*corev1.PodSpec
+	var places []*field.Path
+	for t, at := range podspec.Templates(r.GetObject()) {
+		if errs := hostimage.CheckNames(t.Spec, at); len(errs) > 0 {
+			return r.Forbidden(errs), nil
+		}
+		if hostimage.Uses(t.Spec) {
+			specs, places = append(specs, t.Spec), append(places, at)
 		}
 	}
-	return nil, nil
-}
-
-func checkHostImage(r *Request, spec *corev1.PodSpec, at *field.Path, hostRoot bool) (refusal, err error) {
-	errs := hostimage.CheckNames(spec, at)
-	if len(errs) > 0 || !hostimage.Uses(spec) {
-		return r.Forbidden(errs), nil
+	if len(specs) == 0 {
+		return nil, nil
 	}
 	ns, found, err := r.From.Namespace(r.GetNamespace())
 	if err != nil || !found {
@@ -45,9 +45,13 @@ func checkHostImage(r *Request, spec *corev1.PodSpec, at *field.Path, hostRoot b
 	case reason != nil:
 		return r.forbidden(reason), nil
 	case user == nil && !hostRoot:
-		return r.Forbidden(field.ErrorList{field.Forbidden(at.Child("containers"), fmt.Sprintf("the image %s runs commands of this machine as a user "+
+		return r.Forbidden(field.ErrorList{field.Forbidden(places[0].Child("containers"), fmt.Sprintf("the image %s runs commands of this machine as a user "+
 			"of it, and the namespace %s belongs to none: users have theirs by the setting users; root may by the setting host-root", hostimage.Name, ns.Name))}), nil
 	}
 	_, isPod := r.GetObject().(*corev1.Pod)
-	return r.Forbidden(hostimage.Check(spec, at, isPod, user == nil)), nil
+	var errs field.ErrorList
+	for i, spec := range specs {
+		errs = append(errs, hostimage.Check(spec, places[i], isPod, user == nil)...)
+	}
+	return r.Forbidden(errs), nil
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/jobd/jobd/api/runas"
 )
 
-const queued = "the pods of this namespace, which belongs to a user of this machine, wait in the queue like those of others"
+const waitsInQueue = "the pods of this namespace, which belongs to a user of this machine, wait in the queue like those of others"
 
 // checkQueue keeps the users of this machine in the queue: a pod that names the node, by its spec or by a binding, waits for nobody, and
 // has the room that is kept for others.
 func checkQueue(_ context.Context, r *Request) (refusal, err error) {
-	_, binds := r.GetObject().(*corev1.Binding)
 	var errs field.ErrorList
-	for spec, at := range podspec.All(r.GetObject()) {
-		if spec.NodeName != "" {
-			errs = append(errs, field.Forbidden(at.Child("nodeName"), "must be empty: "+queued))
+	for t, at := range podspec.Templates(r.GetObject()) {
+		if t.Spec.NodeName != "" {
+			errs = append(errs, field.Forbidden(at.Child("nodeName"), "must be empty: "+waitsInQueue))
 		}
 	}
+	_, binds := r.GetObject().(*corev1.Binding)
 	if !binds && len(errs) == 0 {
 		return nil, nil
 	}
@@ -36,7 +36,7 @@ func checkQueue(_ context.Context, r *Request) (refusal, err error) {
 	case user == nil:
 		return nil, nil
 	case binds:
-		return r.forbidden(errors.New(queued)), nil
+		return r.forbidden(errors.New(waitsInQueue)), nil
 	}
 	return r.Forbidden(errs), nil
 }

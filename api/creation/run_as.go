@@ -25,19 +25,18 @@ func fillRunAs(r *Request) (refusal, err error) {
 
 // checkRunAs refuses pods, and templates of them, that ask for another user than that of their namespace.
 func checkRunAs(_ context.Context, r *Request) (refusal, err error) {
-	_, isPod := r.GetObject().(*corev1.Pod)
 	var id *runas.Identity
-	for spec, at := range podspec.All(r.GetObject()) {
+	var errs field.ErrorList
+	_, isPod := r.GetObject().(*corev1.Pod)
+	for t, at := range podspec.Templates(r.GetObject()) {
 		if id == nil {
 			if id, refusal, err = RunAs(r); id == nil {
 				return refusal, err
 			}
 		}
-		if refusal := r.Forbidden(id.Check(spec, at, isPod)); refusal != nil {
-			return refusal, nil
-		}
+		errs = append(errs, id.Check(t.Spec, at, isPod)...)
 	}
-	return nil, nil
+	return r.Forbidden(errs), nil
 }
 
 // RunAs returns as whom the pods of the namespace of a request run; nil if they choose for themselves. Where that cannot be read,

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/runas"
 )
@@ -36,16 +37,25 @@ func TestRunAs(t *testing.T) {
 		c.Spec.JobTemplate.Spec.Template.Spec = spec
 		return c
 	}
+	set := func(spec corev1.PodSpec) runtime.Object {
+		js := &jobsetv1.JobSet{}
+		js.Spec.ReplicatedJobs = make([]jobsetv1.ReplicatedJob, 2)
+		js.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec, js.Spec.ReplicatedJobs[1].Template.Spec.Template.Spec = plain, spec
+		return js
+	}
 	for rule, c := range map[string]struct {
 		there  *there
 		object runtime.Object
 		want   string // what is wrong
 	}{
-		"a pod that says nothing":        {of("1000:100"), pod(plain), ""},
-		"a pod of root":                  {of("1000:100"), pod(root), "spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
-		"a template that says nothing":   {of("1000:100"), job(plain), ""},
-		"a template of root":             {of("1000:100"), job(root), "spec.template.spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
-		"a CronJob of root":              {of("1000:100"), cronJob(root), "spec.jobTemplate.spec.template.spec.containers[0].securityContext.runAsUser"},
+		"a pod that says nothing":      {of("1000:100"), pod(plain), ""},
+		"a pod of root":                {of("1000:100"), pod(root), "spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
+		"a template that says nothing": {of("1000:100"), job(plain), ""},
+		"a template of root":           {of("1000:100"), job(root), "spec.template.spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
+		"a CronJob of root":            {of("1000:100"), cronJob(root), "spec.jobTemplate.spec.template.spec.containers[0].securityContext.runAsUser"},
+		"a JobSet that says nothing":   {of("1000:100"), set(plain), ""},
+		"the second group of a JobSet": {of("1000:100"), set(root),
+			"spec.replicatedJobs[1].template.spec.template.spec.containers[0].securityContext.runAsUser: Forbidden: must be 1000"},
 		"an annotation that is none":     {of("alice"), pod(plain), "jobd.dev/run-as: "},
 		"for a template too":             {of("alice"), job(plain), "jobd.dev/run-as: "},
 		"a namespace without annotation": {of(""), pod(root), ""},

@@ -6,6 +6,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -81,7 +83,7 @@ func FindEphemeral(spec *corev1.PodSpec, name string) *corev1.EphemeralContainer
 }
 
 // Of returns the spec of the pods that an object is or makes, and its path in the object; nil if it makes none, or several kinds. Whoever
-// decides what may be in one asks All.
+// decides what may be in one asks Templates.
 func Of(obj runtime.Object) (*corev1.PodSpec, *field.Path) {
 	path := field.NewPath("spec")
 	switch obj := obj.(type) {
@@ -95,25 +97,45 @@ func Of(obj runtime.Object) (*corev1.PodSpec, *field.Path) {
 	return nil, nil
 }
 
-// All visits the spec of each kind of pods that an object is or makes, with its path in the object: that of Of, or those of the groups of a
-// JobSet.
-func All(obj runtime.Object) iter.Seq2[*corev1.PodSpec, *field.Path] {
-	return func(yield func(*corev1.PodSpec, *field.Path) bool) {
-		js, ok := obj.(*jobsetv1.JobSet)
-		if !ok {
-			if spec, at := Of(obj); spec != nil {
-				yield(spec, at)
-			}
-			return
-		}
-		groups := field.NewPath("spec", "replicatedJobs")
-		for i := range js.Spec.ReplicatedJobs {
-			spec := &js.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec
-			if !yield(spec, groups.Index(i).Child("template", "spec", "template", "spec")) {
-				return
+// Template is what pods are made of: the metadata and the spec of a pod, or of a template of them.
+type Template struct {
+	Meta *metav1.ObjectMeta
+	Spec *corev1.PodSpec
+}
+
+// Templates iterates over all that an object has of these, each with the path of its spec: one of a pod, a Job or a CronJob, and one of
+// each group of a JobSet. Whoever decides by them who may make pods, or what these may be, has to ask for all.
+func Templates(obj runtime.Object) iter.Seq2[Template, *field.Path] {
+	return func(yield func(Template, *field.Path) bool) {
+		spec, path := Of(obj)
+		switch o := obj.(type) {
+		case *corev1.Pod:
+			yield(Template{&o.ObjectMeta, spec}, path)
+		case *batchv1.Job:
+			yield(Template{&o.Spec.Template.ObjectMeta, spec}, path)
+		case *batchv1.CronJob:
+			yield(Template{&o.Spec.JobTemplate.Spec.Template.ObjectMeta, spec}, path)
+		case *jobsetv1.JobSet:
+			for i := range o.Spec.ReplicatedJobs {
+				pods := &o.Spec.ReplicatedJobs[i].Template.Spec.Template
+				at := field.NewPath("spec", "replicatedJobs").Index(i).Child("template", "spec", "template", "spec")
+				if !yield(Template{&pods.ObjectMeta, &pods.Spec}, at) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// SameSpecs reports whether two objects have the same specs of pods, in the same order.
+func SameSpecs(a, b runtime.Object) bool {
+	specs := func(obj runtime.Object) (all []*corev1.PodSpec) {
+		for t := range Templates(obj) {
+			all = append(all, t.Spec)
+		}
+		return all
+	}
+	return equality.Semantic.DeepEqual(specs(a), specs(b))
 }
 
 // RunsOnce reports whether a pod has one container only, which its restart policy never starts again. What such a pod

@@ -26,8 +26,8 @@ func TestAllSpecsOfPods(t *testing.T) {
 		{nil, nil},
 	} {
 		var at []string
-		for spec, path := range All(c.obj) {
-			spec.NodeName = "changed"
+		for t, path := range Templates(c.obj) {
+			t.Spec.NodeName = "changed"
 			at = append(at, path.String())
 		}
 		if !slices.Equal(at, c.want) {

@@ -46,7 +46,7 @@ func (t *target) byContext(getenv func(string) string) {
 		t.context = all.CurrentContext
 	}
 	if server := serverOf(all, t.context); overssh.Is(server) {
-		t.cluster, t.socket = false, server
+		t.cluster, t.socket, t.namespace = false, server, all.Contexts[t.context].Namespace
 		return
 	}
 	t.context, t.kubeconfig = "", ""

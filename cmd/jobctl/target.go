@@ -37,10 +37,10 @@ type target struct {
 	socket  string
 	users   bool   // the socket is that of all users of the machine
 	verb    string // the command, without what is below it; empty if the arguments name none
-	// context is where the socket was found, and kubeconfig its file; empty if that is the default.
-	context, kubeconfig string
-	named               bool  // by --socket or --server
-	broken              error // why there is none
+	// context is where the socket was found, kubeconfig its file, empty if that is the default, and namespace what it begins in.
+	context, kubeconfig, namespace string
+	named                          bool  // by --socket or --server
+	broken                         error // why there is none
 }
 
 // findTarget finds the command that the arguments name, and reads them with that command's flags, as cobra does later. With

@@ -10,7 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,8 +26,8 @@ import (
 // takeUsersSocket goes to the socket that is open to all users of the machine, where that of administrators is there and not open to
 // whoever runs this.
 func (t *target) takeUsersSocket() {
-	if overssh.Is(t.socket) { // whether the other may be opened is known there alone
-		t.users = strings.HasSuffix(t.socket, layout.UsersSocket(""))
+	if overssh.Is(t.socket) { // which of them may be opened is known there alone, and may be the other one
+		t.users = true
 		return
 	}
 	// A socket cannot be opened so: the error says why.
@@ -49,25 +49,37 @@ func isOpenToAll(socket string) bool {
 func (t *target) ownNamespace(root *cobra.Command, flags *genericclioptions.ConfigFlags, dial dialFunc) {
 	before := root.PersistentPreRunE
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
+		if overssh.Is(t.socket) && (t.namespace != "" || slices.Contains(askNothing, t.verb)) {
+			return before(c, args)
+		}
 		if namespace := namespaceOf(c.Context(), dial); namespace != "" {
 			if err := standsIn(flags, namespace); err != nil {
 				return err
 			}
+			*flags.Context = "" // of another kubeconfig
 		}
 		return before(c, args)
 	}
 }
+
+// askNothing are commands that ask jobd for nothing. They start no ssh, which may ask for a password.
+var askNothing = []string{"", "completion", "config", "context", "help", "kuberc", "man", "options", "pass", "plugin", "version"}
 
 // askingTime is how long the answer may take to which namespace is one's own.
 const askingTime = 10 * time.Second
 
 // namespaceOf asks a jobd which namespace it gives to whoever asks; empty if it does not say.
 func namespaceOf(ctx context.Context, dial dialFunc) string {
+	c, err := dial(ctx) // as long as it takes: ssh may ask for a password
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, askingTime)
 	defer cancel()
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return c, nil },
 	}}
 	me := authenticationv1.SelfSubjectReview{TypeMeta: metav1.TypeMeta{
 		APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "SelfSubjectReview",

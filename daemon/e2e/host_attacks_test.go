@@ -28,10 +28,10 @@ func templateOf(pod string, cron bool) string {
 	return "{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {" + spec + "}}}"
 }
 
-// setOf makes a JobSet of a pod's manifest.
-func setOf(pod string) string {
+// jobSetOf makes a JobSet of a pod's manifest.
+func jobSetOf(pod string) string {
 	spec := pod[strings.Index(pod, ", spec: ")+2 : len(pod)-1]
-	return "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: x}, spec: {replicatedJobs: [{name: g, template: {spec: {template: {" +
+	return `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: x}, spec: {replicatedJobs: [{name: g, template: {spec: {template: {` +
 		spec + "}}}}]}}"
 }
 
@@ -45,9 +45,8 @@ func TestHostCommandIsRefused(t *testing.T) {
 	create := []string{"create", "-f", "-"}
 
 	t.Run("by others than the user", func(t *testing.T) {
-		for _, manifest := range []string{
-			hostPod("x", "", ""), templateOf(hostPod("x", "", ""), false), templateOf(hostPod("x", "", ""), true), setOf(hostPod("x", "", "")),
-		} {
+		all := []string{hostPod("x", "", ""), templateOf(hostPod("x", "", ""), false), templateOf(hostPod("x", "", ""), true), jobSetOf(hostPod("x", "", ""))}
+		for _, manifest := range all {
 			for namespace, words := range map[string]string{
 				"default": "is not for root unless the setting host-root is on", alice.name: "only they may use it here",
 			} {
@@ -71,7 +70,7 @@ func TestHostCommandIsRefused(t *testing.T) {
 		if out, err := robot("", "get", "pods"); err != nil {
 			t.Fatalf("the robot has no rights: %v %s", err, out)
 		}
-		for _, manifest := range []string{hostPod("x", "", ""), setOf(hostPod("x", "", ""))} {
+		for _, manifest := range all {
 			if out, err := robot(manifest, create...); err == nil || !strings.Contains(out, "only they may use it here") {
 				t.Errorf("by a token: %v %s", err, out)
 			}
@@ -85,6 +84,10 @@ func TestHostCommandIsRefused(t *testing.T) {
 		if out, err := robot("", "retry", "jobs/x", "--image", "jobd.dev/host"); err == nil || !strings.Contains(out, "only they may use it here") {
 			t.Errorf("by another attempt: %v %s", err, out)
 		}
+		if out, err := alice.try(jobSetOf(hostPod("x", "", "")), filepath.Join(bin, "jobctl"), create...); err != nil {
+			t.Errorf("a JobSet of the user: %v %s", err, out)
+		}
+		alice.jobctl("delete", "jobset", "x")
 		// Nor does anybody else get into what the user runs, or change it.
 		alice.jobctl("submit", "--host", "--detach", "--name", "long", "--", "sleep", "3600")
 		pod := alice.runningPod("long")
@@ -98,12 +101,18 @@ func TestHostCommandIsRefused(t *testing.T) {
 			{"patch", "cronjob", "nightly", "--type=json", "-p", `[{"op": "replace", "path": "` + inCronJob + `/command", "value": ["id"]}]`},
 			{"patch", "cronjob", "nightly", "--type=json", "-p", `[{"op": "add", "path": "` + inCronJob + `/env", "value": [{"name": "LD_PRELOAD"}]}]`},
 			{"create", "job", "now", "--from=cronjob/nightly"},
+			// A batch script is an annotation, which the command reads as a file.
+			{"annotate", "pod", pod, "jobd.dev/script=id"}, {"label", "pod", pod, "x=y"},
+			{"patch", "cronjob", "nightly", "--type=merge", "-p",
+				`{"spec": {"jobTemplate": {"spec": {"template": {"metadata": {"annotations": {"jobd.dev/script": "id"}}}}}}}`},
 		} {
 			if out, err := robot("", args...); err == nil || !strings.Contains(out, "only") {
 				t.Errorf("the robot may %s: %v %s", args, err, out)
 			}
 		}
 		alice.jobctl("patch", "cronjob", "nightly", "-p", `{"spec": {"suspend": true}}`)
+		alice.jobctl("label", "pod", pod, "x=y")
+		x.jobctl("label", "pod", pod, "-n", alice.name, "x=z", "--overwrite")
 		alice.refused("orbidden", "", "patch", "pod", pod, "-p", `{"spec": {"containers": [{"name": "sleep", "image": "busybox:1.36"}]}}`)
 		alice.jobctl("delete", "jobs,cronjobs", "--all")
 		if out, err := alice.try(userPod("image", "", "", "sleep 3600"), filepath.Join(bin, "jobctl"), create...); err != nil {
@@ -147,6 +156,7 @@ func TestHostCommandIsRefused(t *testing.T) {
 			manifest := hostPod("x"+strconv.Itoa(i), c.spec, c.container)
 			alice.refused(c.words, manifest, create...)
 			alice.refused(c.words, templateOf(manifest, i%2 == 0), create...)
+			alice.refused(c.words, jobSetOf(manifest), create...)
 		}
 		for _, image := range []string{"jobd.dev/host:latest", "jobd.dev/host@sha256:" + strings.Repeat("0", 64)} {
 			alice.refused("has neither tag nor digest", strings.Replace(hostPod("x", "", ""), "jobd.dev/host", "\""+image+"\"", 1), create...)

@@ -145,6 +145,30 @@ func TestHostCommand(t *testing.T) {
 			}
 		})
 
+		t.Run("attempts on the kernel", func(t *testing.T) {
+			program := filepath.Join(alice.home, "attacker")
+			content, err := os.ReadFile(attacker(t))
+			if err := errors.Join(err, os.WriteFile(program, content, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			// What it finds in the machine's files its user finds there too; it has the machine's network.
+			meant := []string{"a device of the container that is not its own", "a mount of the host that can be written", "the host's namespaces"}
+			out, _ := alice.host([]string{"--backoff-limit", "0"}, program)
+			held := 0
+			for line := range strings.Lines(out) {
+				_, what, _ := strings.Cut(line, " ")
+				switch {
+				case strings.HasPrefix(line, "held "):
+					held++
+				case !slices.ContainsFunc(meant, func(m string) bool { return strings.HasPrefix(what, m) }) && !strings.HasPrefix(line, "job "):
+					t.Errorf("it says %s", line)
+				}
+			}
+			if held < 90 {
+				t.Errorf("%d attempts have failed: %s", held, out)
+			}
+		})
+
 		t.Run("what is its own", func(t *testing.T) {
 			mine, err := os.CreateTemp("/tmp", "jobd-e2e-host")
 			if err != nil {

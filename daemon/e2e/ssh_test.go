@@ -539,6 +539,54 @@ func TestOverSSH(t *testing.T) {
 	})
 }
 
+// TestOverSSHAsAUser is somebody of a team at another machine, who names no socket but that of administrators.
+func TestOverSSHAsAUser(t *testing.T) {
+	t.Parallel()
+	needSSH(t)
+	x := newTeam(t, "--network", "none")
+	alice := x.alice
+	if out, err := exec.Command("usermod", "-p", "*", alice.name).CombinedOutput(); err != nil { // sshd lets in no account that is locked
+		t.Fatalf("%v: %s", err, out)
+	}
+	m := startSSH(t, x.daemon)
+	must := func(want string, args ...string) {
+		t.Helper()
+		if out, code := m.run(alice.name+"@lab", nil, args...); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("jobctl %s: %d: %s", strings.Join(args, " "), code, out)
+		}
+	}
+	uid := strconv.Itoa(int(alice.uid))
+	must("unix:"+alice.name, "auth", "whoami")
+	must(uid+"\n", "submit", "--image", "busybox:1.36", "--name", "image", "--", "id", "-u")
+	must(uid+"\n"+alice.home+"\n", "submit", "--host", "--name", "command", "--", "sh", "-c", "id -u; pwd")
+	must("job.batch/command\njob.batch/image\n", "get", "jobs", "-o", "name")
+	if n := m.logins(); n != 1 {
+		t.Errorf("%d logins for four commands", n)
+	}
+	for namespace, want := range map[string]string{"": "job.batch/image", "default": "orbidden"} {
+		args := []string{"context", "add", "machine", "ssh://" + alice.name + "@lab" + x.socket()}
+		if namespace != "" {
+			args = append(args, "--namespace", namespace)
+		}
+		of := func(args ...string) string {
+			cmd := m.command("lab", args...)
+			cmd.Env = append(cmd.Env, "JOBD_SOCKET=")
+			out, _ := cmd.CombinedOutput()
+			return string(out)
+		}
+		logins := m.logins()
+		if out := of(args...); !strings.Contains(out, "context machine") {
+			t.Errorf("%q: %s", args, out)
+		}
+		if out := of("context", "list"); !strings.Contains(out, "machine") || m.logins() != logins {
+			t.Errorf("%d logins: %s", m.logins()-logins, out)
+		}
+		if out := of("--context", "machine", "get", "jobs", "-o", "name"); !strings.Contains(out, want) {
+			t.Errorf("in the context of the namespace %q: %s", namespace, out)
+		}
+	}
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -311,6 +311,11 @@ func TestUsersOfTheMachine(t *testing.T) {
 		manifest := userPod("x", "nodeName: "+node+",", "", "id")
 		alice.refused("spec.nodeName: Forbidden: must be empty", manifest, "create", "-f", "-")
 		alice.refused("spec.template.spec.nodeName: Forbidden: must be empty", templateOf(manifest, false), "create", "-f", "-")
+		alice.refused("spec.nodeName: Forbidden: must be empty", jobSetOf(manifest), "create", "-f", "-")
+		critical := userPod("x", "priorityClassName: system-node-critical,", "", "id")
+		for _, of := range []string{critical, templateOf(critical, false), templateOf(critical, true), jobSetOf(critical)} {
+			alice.refused("are only for administrators", of, "create", "-f", "-")
+		}
 		large := userPod("large", "", "resources: {requests: {cpu: 1k}}", "id")
 		if out, err := alice.try(large, filepath.Join(bin, "jobctl"), "create", "-f", "-"); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -48,8 +48,10 @@ func (a Address) noWay(said string, err error) error {
 // of these codes.
 const (
 	look = `sh -c 'id -un; d=${0%/*}; if test -e "$d" && ! test -x "$d"; then exit 12; fi; ` +
-		`test -e "$0" || exit 11; test -w "$0" || exit 12; exit 13' `
+		`test -e "$0" || exit 11; if ! test -w "$0"; then test -w "${0%.sock}-users.sock" && exit 14; exit 12; fi; exit 13' `
 	isMissing, isDenied, isDead = 11, 12, 13
+	// isForOthers: the socket beside it is open to all users of the machine.
+	isForOthers = 14
 )
 
 // unanswered returns the error for a socket that does not answer, by what look has found out.

@@ -21,6 +21,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/internal/layout"
 )
 
 const (
@@ -37,6 +39,7 @@ type Line struct {
 	turn    chan struct{} // held by whoever uses client
 	client  *ssh.Client   // nil while there is none
 	passes  atomic.Bool   // sshd does not let the socket be forwarded, and a jobctl there passes on
+	users   atomic.Bool   // the socket is not for this user, and the one beside it is for all
 }
 
 // New returns the line to a socket. What ssh says while it connects goes to errOut; what it asks goes to the terminal itself.
@@ -54,7 +57,7 @@ func (l *Line) Dial(ctx context.Context) (net.Conn, error) {
 		if l.passes.Load() {
 			return l.pass(ctx, client)
 		}
-		c, err := client.DialContext(ctx, "unix", l.address.Socket)
+		c, err := client.DialContext(ctx, "unix", l.socket())
 		var refused *ssh.OpenChannelError
 		switch {
 		case err == nil:
@@ -62,7 +65,12 @@ func (l *Line) Dial(ctx context.Context) (net.Conn, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.As(err, &refused):
-			return l.unanswered(ctx, client)
+			c, err := l.unanswered(ctx, client)
+			if errors.Is(err, errForOthers) {
+				l.users.Store(true)
+				continue
+			}
+			return c, err
 		}
 		l.forget(client) // it has ended since the last connection
 		if again {
@@ -88,6 +96,7 @@ func (l *Line) connect(ctx context.Context) (*ssh.Client, error) {
 	}
 	control := filepath.Join(dir, controlName)
 	if l.client, err = attach(ctx, control); err == nil {
+		l.users.Store(exists(filepath.Join(dir, usersMark)))
 		return l.client, nil
 	}
 	unlock, err := l.lock(ctx, dir)
@@ -96,6 +105,7 @@ func (l *Line) connect(ctx context.Context) (*ssh.Client, error) {
 	}
 	defer unlock()
 	if l.client, err = attach(ctx, control); err == nil {
+		l.users.Store(exists(filepath.Join(dir, usersMark)))
 		return l.client, nil // another command was faster
 	}
 	if err := os.Remove(control); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by an ssh that was killed
@@ -104,8 +114,29 @@ func (l *Line) connect(ctx context.Context) (*ssh.Client, error) {
 	if err := l.start(ctx, control); err != nil {
 		return nil, err
 	}
-	l.client, err = attach(ctx, control)
-	return l.client, err
+	if l.client, err = attach(ctx, control); err != nil {
+		return nil, err
+	}
+	return l.client, l.choose(ctx, l.client, filepath.Join(dir, usersMark))
+}
+
+// choose finds out which of the two sockets is for this user, and marks that for the commands that share the connection. A look costs
+// less than to be refused: OpenSSH ends a shared connection once a client has left that was refused a socket ("no remote_id").
+func (l *Line) choose(ctx context.Context, client *ssh.Client, mark string) error {
+	if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	l.users.Store(false) // it may be another one than before
+	code, _ := l.look(ctx, client)
+	if l.users.Store(code == isForOthers); code != isForOthers {
+		return nil
+	}
+	return os.Mkdir(mark, 0o700)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // forget has the next connection look for a running ssh again.
@@ -185,34 +216,54 @@ func (l *Line) lock(ctx context.Context, dir string) (unlock func(), err error) 
 	}
 }
 
+// look asks a shell there about the socket. The code is 0 where that is not possible.
+func (l *Line) look(ctx context.Context, client *ssh.Client) (code int, user string) {
+	s, err := client.NewSession()
+	if err != nil {
+		return 0, ""
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	out, err := s.Output(look + l.socket())
+	_ = s.Close()
+	var ended *ssh.ExitError
+	if !errors.As(err, &ended) {
+		return 0, ""
+	}
+	return ended.ExitStatus(), strings.TrimSpace(string(out))
+}
+
 // unanswered finds out why sshd did not connect to the socket, which its answer does not say. If it seems to be all right there, a jobctl
 // may be able to pass on. The process of sshd for the user keeps the groups of the login, so after a refusal the next command logs in again.
 func (l *Line) unanswered(ctx context.Context, client *ssh.Client) (net.Conn, error) {
-	code, user := 0, ""
-	if s, err := client.NewSession(); err == nil {
-		stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-		defer stop()
-		out, err := s.Output(look + l.address.Socket)
-		var ended *ssh.ExitError
-		if errors.As(err, &ended) {
-			code, user = ended.ExitStatus(), strings.TrimSpace(string(out))
-		}
-		_ = s.Close()
-	}
+	code, user := l.look(ctx, client)
 	if !plainUser.MatchString(user) {
 		code = 0
 	}
 	switch code {
-	case isDead:
+	case isDead: // jobctl finds the other socket by itself
 		if c, err := l.pass(ctx, client); err == nil {
 			l.passes.Store(true)
 			return c, nil
 		}
+	case isForOthers:
+		return nil, errForOthers
 	case isMissing:
 	default:
 		l.end(client)
 	}
 	return nil, l.address.unanswered(code, user)
+}
+
+// errForOthers says that the other socket is the one for this user.
+var errForOthers = errors.New("the socket is for others")
+
+// socket returns the path of the socket that the user may open, as far as that is known.
+func (l *Line) socket() string {
+	if l.users.Load() {
+		return layout.UsersSocket(l.address.Socket)
+	}
+	return l.address.Socket
 }
 
 // end ends the ssh that all commands share.
@@ -251,6 +302,8 @@ func (a Address) forwardingHelps() string {
 
 const (
 	controlName = "c"
+	// usersMark is there while the socket for this user is the one that is open to all.
+	usersMark = "users"
 	// longest is how long the path of a socket may be, less what ssh adds to it while it makes one.
 	longest = 103 - 17
 )
