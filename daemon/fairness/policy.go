@@ -1,26 +1,22 @@
-package control
+package fairness
 
-import (
-	"time"
+import "time"
 
-	corev1 "k8s.io/api/core/v1"
-)
-
-// FairShare is how the queue is ordered by what everybody has used.
-type FairShare struct {
+// Policy is how those who wait are ordered by what everybody has used.
+type Policy struct {
 	// HalfLife is how long it takes until use counts for half as much.
 	HalfLife time.Duration
 	// ByCreator: use is that of those who create Jobs, not of namespaces.
 	ByCreator bool
 }
 
-// accountOf returns whose use of the machine a pod is: empty if nobody asks.
-func (f *FairShare) accountOf(p *corev1.Pod, creator string) string {
+// AccountOf returns whose use of the machine a pod of a namespace is: empty if nobody asks.
+func (p *Policy) AccountOf(namespace, creator string) string {
 	switch {
-	case f == nil:
+	case p == nil:
 		return ""
-	case f.ByCreator && creator != "":
+	case p.ByCreator && creator != "":
 		return "user " + creator
 	}
-	return "namespace " + p.Namespace // also where nobody knows who it was
+	return "namespace " + namespace // also where nobody knows who it was
 }
