@@ -19,7 +19,7 @@ export CGO_ENABLED := 0
 # Rules and decisions, which start no goroutines: the race detector has nothing to find there, makes their random tests
 # several times as long, and takes twice as long to link each.
 SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking openapi picture \
-	podspec quota rbac roles runas runtimeclass schedule scheduling scheme shares storageclass why window) \
+	podspec quota rbac retry roles runas runtimeclass schedule scheduling scheme shares storageclass why window) \
 	$(addprefix cmd/internal/,batchscript manual page startat terminal translations) \
 	$(addprefix daemon/,allotment cards causes causes/causestest causes/parents claim cron dependents duty eviction fairness fit forecast job jobset kubelet load node picture pod \
 		prospect relation requests workload) \

@@ -26,6 +26,7 @@ import (
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/gpus"
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/host"
@@ -306,11 +307,11 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 }
 
 // fairShare returns how the queue is ordered by what everybody has used; nil if it is ordered by age.
-func fairShare(c *config.Config) *control.FairShare {
+func fairShare(c *config.Config) *fairness.Policy {
 	if c.QueueOrder != config.QueueOrderFair {
 		return nil
 	}
-	return &control.FairShare{HalfLife: c.FairShareHalfLife.Duration, ByCreator: c.FairShareBy == config.FairShareByCreator}
+	return &fairness.Policy{HalfLife: c.FairShareHalfLife.Duration, ByCreator: c.FairShareBy == config.FairShareByCreator}
 }
 
 // shares returns what answers what everybody has used; nil if the queue is ordered by age.

@@ -113,7 +113,7 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 			batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent})...)
 	}
 	template, at := &spec.JobTemplate.Spec, path.Child("jobTemplate", "spec")
-	errs = append(errs, validateJobSpec(template, at)...)
+	errs = append(errs, ValidateJobSpec(template, at)...)
 	annotations := path.Child("jobTemplate", "metadata", "annotations")
 	errs = append(errs, validateBackoffAnnotations(spec.JobTemplate.Annotations, annotations)...)
 	errs = append(errs, validatePrioritized(spec.JobTemplate.Annotations, nil, annotations)...)

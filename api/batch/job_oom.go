@@ -152,20 +152,20 @@ func (o *OOMMemory) grow(r *corev1.ResourceRequirements, kills int) {
 	next := o.times(was, kills)
 	factor := new(big.Rat).SetFrac64(next.Value(), was.Value())
 	if limited {
-		setQuantity(&r.Limits, corev1.ResourceMemory, next)
+		quantity.Set(&r.Limits, corev1.ResourceMemory, next)
 	}
 	switch {
 	case requested && limited:
-		setQuantity(&r.Requests, corev1.ResourceMemory, scaled(request, factor, corev1.ResourceMemory))
+		quantity.Set(&r.Requests, corev1.ResourceMemory, quantity.Scale(request, factor, corev1.ResourceMemory))
 	case requested:
-		setQuantity(&r.Requests, corev1.ResourceMemory, next)
+		quantity.Set(&r.Requests, corev1.ResourceMemory, next)
 	}
 }
 
 // times returns an amount of memory after a number of kills.
 func (o *OOMMemory) times(q resource.Quantity, kills int) resource.Quantity {
 	for range min(kills, maxOOMKills) {
-		if q = scaled(q, o.Factor, corev1.ResourceMemory); q.Cmp(o.Max) >= 0 {
+		if q = quantity.Scale(q, o.Factor, corev1.ResourceMemory); q.Cmp(o.Max) >= 0 {
 			return o.Max.DeepCopy()
 		}
 	}

@@ -50,7 +50,7 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	errs = append(errs, core.ValidatePreemptBy(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, notices.Validate(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateGeneratedLabels(job)...)
-	errs = append(errs, validateJobSpec(&job.Spec, field.NewPath("spec"))...)
+	errs = append(errs, ValidateJobSpec(&job.Spec, field.NewPath("spec"))...)
 	errs = append(errs, validateSelector(&job.Spec, field.NewPath("spec"))...)
 	if completions := ptr.Deref(job.Spec.Completions, 0); isIndexed(&job.Spec) && completions > 0 {
 		// The index is part of the host name: that of the last pod has to be valid too.
@@ -127,8 +127,8 @@ func validateSelector(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateJobSpec checks a spec except for its selector, which a CronJob's template does not have yet.
-func validateJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
+// ValidateJobSpec checks a spec except for its selector, which a CronJob's template does not have yet.
+func ValidateJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	errs := validateCounts(spec, path)
 	if spec.ManagedBy != nil {
 		errs = append(errs, utilvalidation.IsDomainPrefixedPath(path.Child("managedBy"), *spec.ManagedBy)...)

@@ -20,14 +20,14 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 	storageerrors "k8s.io/apiserver/pkg/storage/errors"
 
-	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/retry"
 )
 
 // maxRetryBody is how long the body of a retry may be, in bytes.
 const maxRetryBody = 64 << 10
 
 // jobRetry serves POST .../jobs/NAME/retry, which is jobd's own: a Job that has failed begins another attempt
-// (batch.RetryJob). The body is a batch.Retry as JSON, or empty. The answer is the Job.
+// (retry.Begin). The body is a retry.Request as JSON, or empty. The answer is the Job.
 type jobRetry struct {
 	jobs *registry.Store
 	// admits decides about the Job as about any other update: the image of a container may be another one.
@@ -59,7 +59,7 @@ func (j jobRetry) retry(ctx context.Context, w http.ResponseWriter, r *http.Requ
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("a retry does not take the parameter %q", name))
 		}
 	}
-	var ask batch.Retry
+	var ask retry.Request
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRetryBody))
 	body.DisallowUnknownFields()
 	if err := body.Decode(&ask); err != nil && !errors.Is(err, io.EOF) {
@@ -78,7 +78,7 @@ func (j jobRetry) retry(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	err = j.jobs.Storage.GuaranteedUpdate(ctx, key, job, false, nil, apistorage.SimpleUpdate(func(current runtime.Object) (runtime.Object, error) {
 		next := current.(*batchv1.Job)
 		was := next.DeepCopy()
-		if err := batch.RetryJob(next, ask, by, time.Now()); err != nil {
+		if err := retry.Begin(next, ask, by, time.Now()); err != nil {
 			return nil, err
 		}
 		return next, j.admits.Validate(ctx, admission.NewAttributesRecord(

@@ -19,6 +19,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/indexes"
+	"github.com/jobd/jobd/api/retry"
 	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
@@ -26,8 +27,8 @@ import (
 type retrying struct {
 	genericiooptions.IOStreams
 	which  selection
-	change batch.ContainerRetry
-	ask    batch.Retry
+	change retry.Container
+	ask    retry.Request
 	params []string
 }
 
@@ -88,8 +89,8 @@ This works with jobd only: on a cluster, a failed Job stays failed.`,
 
 func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) error {
 	ask := r.ask
-	if r.change != (batch.ContainerRetry{Name: r.change.Name}) {
-		ask.Containers = []batch.ContainerRetry{r.change}
+	if r.change != (retry.Container{Name: r.change.Name}) {
+		ask.Containers = []retry.Container{r.change}
 	} else if r.change.Name != "" {
 		return errors.New("--container needs --memory, --cpu or --image")
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/retry"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/runtime"
@@ -74,7 +75,7 @@ func TestWhyAJobIsInItsState(t *testing.T) {
 		"it was retried": {
 			newJob(func(j *batchv1.Job) {
 				failed(j)
-				if err := batch.RetryJob(j, batch.Retry{}, "me", now); err != nil {
+				if err := retry.Begin(j, retry.Request{}, "me", now); err != nil {
 					t.Fatal(err)
 				}
 			}), World{}, []*corev1.Pod{failedPod(1, "Error")}, "Waiting", "AttemptFailed", "Attempt 1 failed (BackoffLimitExceeded)", "PodFailed",

@@ -83,7 +83,7 @@ type Config struct {
 	// StarvationAfter is how long the first in the queue waits until nothing is given to those behind it that it needs; 0 for ever.
 	StarvationAfter time.Duration
 	// Fair orders pods of the same priority by what everybody has used; nil: by age.
-	Fair *FairShare
+	Fair *fairness.Policy
 	// NodeName and NodeIP are written into pods that are bound. NodeLabels are what pods select the node by until its
 	// stored object says more.
 	NodeName, NodeIP string

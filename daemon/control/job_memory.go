@@ -1,10 +1,8 @@
 package control
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 
@@ -37,20 +35,4 @@ func putMemory(p *loop.Pass, j *batchv1.Job, m *job.Memory) error {
 	}
 	p.PutStored(store.Object{Key: memoryKey(j), UID: string(j.UID), Value: value})
 	return nil
-}
-
-// dropMemories removes what was stored for Jobs and CronJobs that are gone, since a crash can come between the two
-// removals.
-func dropMemories(ctx context.Context, s *store.Store) error {
-	return s.Update(ctx, func(tx *store.Tx) error {
-		for resource, of := range map[string]string{objects.Memories: objects.Jobs, objects.Schedules: objects.CronJobs} {
-			tx.Range(resource+"/", "", func(o store.Object) bool {
-				if owner, ok := tx.Get(of + strings.TrimPrefix(o.Key, resource)); !ok || owner.UID != o.UID {
-					tx.Delete(o.Key)
-				}
-				return true
-			})
-		}
-		return nil
-	})
 }

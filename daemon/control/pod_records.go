@@ -168,7 +168,7 @@ func (q *queue) requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
 	if of != nil {
 		creator = of.creator
 	}
-	request.SetAccount(q.fair.accountOf(p, creator))
+	request.SetAccount(q.fair.AccountOf(p.Namespace, creator))
 	if of != nil {
 		request.Ahead = node.Ahead(of.ahead)
 		request.Within(of.ActiveDeadline())

@@ -10,6 +10,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/aside"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
 )
@@ -22,7 +23,7 @@ type queue struct {
 	claims   claimsOfPods
 	resizes  *resizes
 	aside    *aside.List
-	fair     *FairShare
+	fair     *fairness.Policy
 	preempts preemptions
 	// held are the pods that wait for a claim or a window, and why in a scheduler's words; empty while the volume is being made.
 	held map[types.UID]string
@@ -43,7 +44,7 @@ type claimsOfPods interface {
 }
 
 func newQueue(
-	pods *podRecords, capacity *node.Node, name string, claims claimsOfPods, resizes *resizes, aside *aside.List, fair *FairShare,
+	pods *podRecords, capacity *node.Node, name string, claims claimsOfPods, resizes *resizes, aside *aside.List, fair *fairness.Policy,
 ) *queue {
 	return &queue{
 		pods: pods, capacity: capacity, name: name, claims: claims, resizes: resizes, aside: aside, fair: fair, held: map[types.UID]string{},

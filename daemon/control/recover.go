@@ -19,7 +19,7 @@ const epochKey = "boots.jobd.dev/host"
 // from the runtime. Every start is such a recovery.
 func (c *Control) Recover(ctx context.Context) error {
 	s := c.config.Store
-	if err := dropMemories(ctx, s); err != nil {
+	if err := upkeep.DropMemories(ctx, s); err != nil {
 		return err
 	}
 	if err := history.DropUsages(ctx, s); err != nil {

@@ -12,13 +12,13 @@ import (
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/storage"
-	"github.com/jobd/jobd/daemon/control"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
 // fairWorld is a machine of three CPUs whose queue is ordered by what everybody has used.
-func fairWorld(t *testing.T, fair control.FairShare) *world {
+func fairWorld(t *testing.T, fair fairness.Policy) *world {
 	w := small(t)
 	w.Stop()
 	w.Fair = &fair
@@ -71,7 +71,7 @@ func TestBobsJobComesSecond(t *testing.T) {
 				w := small(t)
 				w.Stop()
 				if fair {
-					w.Fair = &control.FairShare{HalfLife: time.Hour, ByCreator: true}
+					w.Fair = &fairness.Policy{HalfLife: time.Hour, ByCreator: true}
 				}
 				w.Start()
 				defer w.End()
@@ -118,7 +118,7 @@ func TestUseSurvivesRestarts(t *testing.T) {
 	used := map[bool]float64{}
 	for _, restarts := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := fairWorld(t, control.FairShare{HalfLife: time.Hour})
+			w := fairWorld(t, fairness.Policy{HalfLife: time.Hour})
 			defer w.End()
 			ns := &corev1.Namespace{}
 			ns.Name, ns.Annotations = "default", map[string]string{core.ShareAnnotation: "2"}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
-	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/controltest"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/requests"
@@ -195,7 +195,7 @@ func TestTheSimulationOfManyJobsIsWhatTheDaemonDoes(t *testing.T) {
 					Settings: job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute},
 				}
 				if r.IntN(2) == 0 {
-					w.Fair, config.HalfLife = &control.FairShare{HalfLife: time.Hour}, time.Hour
+					w.Fair, config.HalfLife = &fairness.Policy{HalfLife: time.Hour}, time.Hour
 				}
 				w.Allocatable = config.Allocatable
 				w.Start()

@@ -21,6 +21,7 @@ import (
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
@@ -61,7 +62,7 @@ type World struct {
 	Allocatable requests.Resources // nil: any
 	// StarvationAfter is 0 for never.
 	StarvationAfter time.Duration
-	Fair            *control.FairShare
+	Fair            *fairness.Policy
 	Steps           []worker.Step
 	Volumes         provision.Volumes // nil: simulated ones
 	Authority       string

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/retry"
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -154,7 +155,7 @@ func TestRunsAfterAFailedJob(t *testing.T) {
 			t.Errorf("events %v", s)
 		}
 		prep = w.Job("prep")
-		if err := batch.RetryJob(prep, batch.Retry{}, "me", time.Now()); err != nil {
+		if err := retry.Begin(prep, retry.Request{}, "me", time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		prep.Spec.Template.Annotations["jobd.dev/simulate-exit-code"] = "0"

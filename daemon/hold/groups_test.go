@@ -16,6 +16,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/retry"
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
@@ -122,7 +123,7 @@ func TestAGroupOfJobs(t *testing.T) {
 		if end == nil || end.Reason != batch.ReasonConcurrencyForbidden || !strings.Contains(end.Message, "group db has no place: 1 of 1 are taken") {
 			t.Errorf("%+v", b.Status.Conditions)
 		}
-		if err := batch.RetryJob(b, batch.Retry{}, "me", time.Now()); err != nil {
+		if err := retry.Begin(b, retry.Request{}, "me", time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Second)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/retry"
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -117,7 +118,7 @@ func TestAJobStartsAfterOthers(t *testing.T) {
 		expect(t, w, "b", "Waiting")
 		expect(t, w, "clean", "Running")
 		a := w.Job("a")
-		if err := batch.RetryJob(a, batch.Retry{}, "me", time.Now()); err != nil {
+		if err := retry.Begin(a, retry.Request{}, "me", time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		a.Spec.Template.Annotations["jobd.dev/simulate-exit-code"] = "0"

@@ -30,7 +30,7 @@ func deleted(pod string) Event {
 func resumed() Event   { return Event{corev1.EventTypeNormal, "Resumed", "Job resumed"} }
 func completed() Event { return Event{corev1.EventTypeNormal, "Completed", "Job completed"} }
 
-// retried returns the event of a Job that begins another attempt (batch.RetryJob).
+// retried returns the event of a Job that begins another attempt (retry.Begin).
 func retried(attempt int) Event {
 	return Event{corev1.EventTypeNormal, "Retried", fmt.Sprintf("Attempt %d begins", attempt)}
 }

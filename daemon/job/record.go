@@ -141,7 +141,7 @@ func (r *Record) SetJob(job *batchv1.Job, now time.Time) {
 		r.written = now
 	}
 	switch {
-	case spec.attempt != r.spec.attempt: // batch.RetryJob: nothing that was counted before counts now
+	case spec.attempt != r.spec.attempt: // retry.Begin: nothing that was counted before counts now
 		r.counted, r.refusals, r.slow = Memory{Grown: r.counted.Grown}, 0, 0
 		r.recount()
 	case spec.completions != r.spec.completions, spec.replaceFailed != r.spec.replaceFailed:

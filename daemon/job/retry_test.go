@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/retry"
 )
 
 // fail lets everything of a Job fail, again and again, until the Job has failed, but for the pods of some indexes.
@@ -40,7 +41,7 @@ func (w *world) fail(but ...string) {
 
 func (w *world) retry() {
 	w.edit(func(j *batchv1.Job) {
-		if err := batch.RetryJob(j, batch.Retry{}, "me", w.now); err != nil {
+		if err := retry.Begin(j, retry.Request{}, "me", w.now); err != nil {
 			panic(err)
 		}
 	})

@@ -50,9 +50,10 @@
 //
 // # What stands elsewhere
 //
-// What needs no node is in packages below: what pods ask that can be counted (requests), of the machine (fit) and of each other (relation,
-// which keeps the rules), what they take together (load), who has used least (fairness), whether devices are found one by one (cards), and
-// how a kubelet refuses pods that are bound to it, or evicts others for them (kubelet). What Room and Outlook return is in prospect, so that those who explain or look ahead need not know a node.
+// What needs no node is in packages below: what pods ask that can be counted (requests), of the machine (fit) and of each other
+// (relation, which keeps the rules), what they take together (load), who has used least (fairness), whether devices are found one
+// by one (cards), and how a kubelet refuses pods that are bound to it, or evicts others for them (kubelet). What Room and Outlook
+// return is in prospect, so that those who explain or look ahead need not know a node.
 //
 // What is decided for what is shown by the cases in testdata/cases.
 package node

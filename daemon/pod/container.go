@@ -61,17 +61,7 @@ func workload(pod *corev1.Pod, fn func(container) bool) {
 
 // find returns the container of that name. Its spec is nil if there is none.
 func find(pod *corev1.Pod, name string) (found container) {
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return initContainer(pod, i)
-		}
-	}
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return mainContainer(pod, i)
-		}
-	}
-	ephemeralContainers(pod, func(c container) bool {
+	containers(pod, func(c container) bool {
 		if c.spec.Name == name {
 			found = c
 		}

@@ -1,4 +1,4 @@
-// Package quantity reads amounts of resources such as 500m or 4Gi from texts of others. The library's parser takes a text such as
+// Package quantity reads amounts of resources such as 500m or 4Gi from texts of others, and multiplies them. The library's parser takes a text such as
 // 1e-2000000000 and computes with as many digits, for hours, and cannot be stopped. So nothing else in jobd calls it.
 package quantity
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/retry"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/dependents"
 	"github.com/jobd/jobd/daemon/job"
@@ -132,7 +133,7 @@ func jobs() map[string]Case {
 		"retried": {
 			Job: newJob(func(j *batchv1.Job) {
 				ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)(j)
-				if err := batch.RetryJob(j, batch.Retry{}, "me", Now); err != nil {
+				if err := retry.Begin(j, retry.Request{}, "me", Now); err != nil {
 					panic(err)
 				}
 			}), World: standing(job.Standing{}), Reason: "about to go on", Help: "Attempt 1 failed", Start: Waits,

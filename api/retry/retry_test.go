@@ -1,4 +1,4 @@
-package batch
+package retry
 
 import (
 	"strings"
@@ -10,14 +10,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // failedJob is a Job that has failed.
 func failedJob(t *testing.T) *batchv1.Job {
 	t.Helper()
-	job := minimalJob(t, "j", "")
-	if errs := create(job, "u1"); len(errs) > 0 {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", Namespace: "default", Generation: 1}}
+	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
+	batch.SetJobDefaults(job)
+	if errs := batch.ValidateJobSpec(&job.Spec, field.NewPath("spec")); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	job.Status = batchv1.JobStatus{
@@ -32,9 +38,9 @@ func failedJob(t *testing.T) *batchv1.Job {
 	return job
 }
 
-func TestRetryJob(t *testing.T) {
+func TestBegin(t *testing.T) {
 	job := failedJob(t)
-	if err := RetryJob(job, Retry{}, "me", time.Unix(300, 0)); err != nil {
+	if err := Begin(job, Request{}, "me", time.Unix(300, 0)); err != nil {
 		t.Fatal(err)
 	}
 	want := batchv1.JobStatus{
@@ -44,8 +50,8 @@ func TestRetryJob(t *testing.T) {
 	if diff := cmp.Diff(want, job.Status); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	all := Attempts(job.Annotations)
-	if len(all) != 1 || all[0].FailedIndexes != "2-4" || all[0].EndTime.Unix() != 200 || all[0].RetriedBy != "me" || AttemptOf(job.Annotations) != 2 {
+	all := batch.Attempts(job.Annotations)
+	if len(all) != 1 || all[0].FailedIndexes != "2-4" || all[0].EndTime.Unix() != 200 || all[0].RetriedBy != "me" || batch.AttemptOf(job.Annotations) != 2 {
 		t.Errorf("%+v", all)
 	}
 	if job.Generation != 1 {
@@ -56,18 +62,18 @@ func TestRetryJob(t *testing.T) {
 		again := failedJob(t)
 		again.Status.FailedIndexes = &long
 		again.Annotations = job.Annotations
-		if err := RetryJob(again, Retry{}, long, time.Unix(300, 0)); err != nil {
+		if err := Begin(again, Request{}, long, time.Unix(300, 0)); err != nil {
 			t.Fatal(err)
 		}
 		job = again
 	}
-	all = Attempts(job.Annotations)
-	if len(all) != maxAttempts || all[len(all)-1].Attempt != 2*maxAttempts+1 || len(job.Annotations[AttemptsAnnotation]) > 64<<10 {
-		t.Errorf("%d attempts of %d bytes", len(all), len(job.Annotations[AttemptsAnnotation]))
+	all = batch.Attempts(job.Annotations)
+	if len(all) != maxAttempts || all[len(all)-1].Attempt != 2*maxAttempts+1 || len(job.Annotations[batch.AttemptsAnnotation]) > 64<<10 {
+		t.Errorf("%d attempts of %d bytes", len(all), len(job.Annotations[batch.AttemptsAnnotation]))
 	}
 }
 
-func TestRetryJobIsRefused(t *testing.T) {
+func TestRetryIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*batchv1.Job){
 		"the Job has not finished":   func(j *batchv1.Job) { j.Status.Conditions = nil },
 		"the Job is being deleted":   func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
@@ -81,85 +87,85 @@ func TestRetryJobIsRefused(t *testing.T) {
 	} {
 		job := failedJob(t)
 		change(job)
-		if err := RetryJob(job, Retry{}, "", time.Unix(300, 0)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := Begin(job, Request{}, "", time.Unix(300, 0)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
 
-func TestRetryJobWithOtherDeadlines(t *testing.T) {
+func TestRetryWithOtherDeadlines(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job, pod *int64
-		ask      Retry
+		ask      Request
 		want     string // the changes, or the error
 	}{
-		"of the Job, by a factor":   {ptr.To[int64](90), nil, Retry{Deadline: "2x"}, "deadline of the Job: 3m0s instead of 1m30s"},
-		"of the Job, a duration":    {ptr.To[int64](90), nil, Retry{Deadline: "36h"}, "deadline of the Job: 36h0m0s instead of 1m30s"},
-		"of the Job, where none is": {nil, nil, Retry{Deadline: "1h"}, "deadline of the Job: 1h0m0s instead of none"},
-		"of each pod":               {ptr.To[int64](90), ptr.To[int64](5), Retry{PodDeadline: "1.5x"}, "deadline of each pod: 8s instead of 5s"},
+		"of the Job, by a factor":   {ptr.To[int64](90), nil, Request{Deadline: "2x"}, "deadline of the Job: 3m0s instead of 1m30s"},
+		"of the Job, a duration":    {ptr.To[int64](90), nil, Request{Deadline: "36h"}, "deadline of the Job: 36h0m0s instead of 1m30s"},
+		"of the Job, where none is": {nil, nil, Request{Deadline: "1h"}, "deadline of the Job: 1h0m0s instead of none"},
+		"of each pod":               {ptr.To[int64](90), ptr.To[int64](5), Request{PodDeadline: "1.5x"}, "deadline of each pod: 8s instead of 5s"},
 		"of both": {
-			ptr.To[int64](90), ptr.To[int64](5), Retry{Deadline: "2x", PodDeadline: "2x"},
+			ptr.To[int64](90), ptr.To[int64](5), Request{Deadline: "2x", PodDeadline: "2x"},
 			"deadline of the Job: 3m0s instead of 1m30s; deadline of each pod: 10s instead of 5s",
 		},
-		"the same":                     {ptr.To[int64](90), nil, Retry{Deadline: "90s"}, ""},
-		"a factor of nothing":          {nil, ptr.To[int64](5), Retry{Deadline: "2x"}, `deadline: Invalid value: "2x": there is no deadline`},
-		"a number without a unit":      {nil, nil, Retry{Deadline: "90"}, "must be a duration such as"},
-		"a fraction of a second":       {nil, nil, Retry{PodDeadline: "1.5s"}, "must be a number of whole seconds"},
-		"less than nothing":            {nil, nil, Retry{PodDeadline: "-1h"}, "must be a number of whole seconds"},
-		"a factor of less than none":   {ptr.To[int64](90), nil, Retry{Deadline: "-2x"}, "the factor must be above 0"},
-		"more than the API allows":     {nil, ptr.To[int64](1 << 30), Retry{PodDeadline: "1000x"}, "activeDeadlineSeconds: Invalid value"},
-		"more than can be held":        {ptr.To[int64](1 << 62), nil, Retry{Deadline: "4x"}, "more than can be held"},
-		"beyond what a duration holds": {ptr.To[int64](1 << 60), nil, Retry{Deadline: "2x"}, "2305843009213693952s instead of 1152921504606846976s"},
+		"the same":                     {ptr.To[int64](90), nil, Request{Deadline: "90s"}, ""},
+		"a factor of nothing":          {nil, ptr.To[int64](5), Request{Deadline: "2x"}, `deadline: Invalid value: "2x": there is no deadline`},
+		"a number without a unit":      {nil, nil, Request{Deadline: "90"}, "must be a duration such as"},
+		"a fraction of a second":       {nil, nil, Request{PodDeadline: "1.5s"}, "must be a number of whole seconds"},
+		"less than nothing":            {nil, nil, Request{PodDeadline: "-1h"}, "must be a number of whole seconds"},
+		"a factor of less than none":   {ptr.To[int64](90), nil, Request{Deadline: "-2x"}, "the factor must be above 0"},
+		"more than the API allows":     {nil, ptr.To[int64](1 << 30), Request{PodDeadline: "1000x"}, "activeDeadlineSeconds: Invalid value"},
+		"more than can be held":        {ptr.To[int64](1 << 62), nil, Request{Deadline: "4x"}, "more than can be held"},
+		"beyond what a duration holds": {ptr.To[int64](1 << 60), nil, Request{Deadline: "2x"}, "2305843009213693952s instead of 1152921504606846976s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := failedJob(t)
 			job.Spec.ActiveDeadlineSeconds, job.Spec.Template.Spec.ActiveDeadlineSeconds = tc.job, tc.pod
-			if err := RetryJob(job, tc.ask, "me", time.Unix(300, 0)); err != nil {
+			if err := Begin(job, tc.ask, "me", time.Unix(300, 0)); err != nil {
 				if tc.want == "" || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("%v, want %s", err, tc.want)
 				}
 				return
 			}
-			if got := strings.Join(Attempts(job.Annotations)[0].Changes, "; "); got != tc.want && (tc.want == "" || !strings.Contains(got, tc.want)) {
+			if got := strings.Join(batch.Attempts(job.Annotations)[0].Changes, "; "); got != tc.want && (tc.want == "" || !strings.Contains(got, tc.want)) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestRetryJobWithOtherResources(t *testing.T) {
+func TestRetryWithOtherResources(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limit, request string
-		ask            ContainerRetry
+		ask            Container
 		want           string // the change, or the error
 	}{
-		"a factor": {"64Mi", "", ContainerRetry{Memory: "2x"}, "memory of container c: 128Mi instead of 64Mi"},
+		"a factor": {"64Mi", "", Container{Memory: "2x"}, "memory of container c: 128Mi instead of 64Mi"},
 		"a factor with a fraction": {
-			"64Mi", "32Mi", ContainerRetry{Memory: "1.5x"},
+			"64Mi", "32Mi", Container{Memory: "1.5x"},
 			"memory of container c: 96Mi (request 48Mi) instead of 64Mi (request 32Mi)",
 		},
 		"a quantity": {
-			"64Mi", "32Mi", ContainerRetry{Memory: "1Gi"},
+			"64Mi", "32Mi", Container{Memory: "1Gi"},
 			"memory of container c: 1Gi (request 512Mi) instead of 64Mi (request 32Mi)",
 		},
-		"a quantity where there is none": {"", "", ContainerRetry{Memory: "1Gi"}, "memory of container c: 1Gi instead of none"},
-		"a request alone":                {"", "1Gi", ContainerRetry{Memory: "2x"}, "memory of container c: request 2Gi instead of request 1Gi"},
-		"an image":                       {"", "", ContainerRetry{Image: "other:1"}, "image of container c: other:1 instead of busybox"},
-		"nothing new":                    {"1Gi", "", ContainerRetry{Memory: "1Gi", Image: "busybox"}, ""},
-		"by name":                        {"64Mi", "", ContainerRetry{Name: "c", Memory: "3x"}, "memory of container c: 192Mi instead of 64Mi"},
+		"a quantity where there is none": {"", "", Container{Memory: "1Gi"}, "memory of container c: 1Gi instead of none"},
+		"a request alone":                {"", "1Gi", Container{Memory: "2x"}, "memory of container c: request 2Gi instead of request 1Gi"},
+		"an image":                       {"", "", Container{Image: "other:1"}, "image of container c: other:1 instead of busybox"},
+		"nothing new":                    {"1Gi", "", Container{Memory: "1Gi", Image: "busybox"}, ""},
+		"by name":                        {"64Mi", "", Container{Name: "c", Memory: "3x"}, "memory of container c: 192Mi instead of 64Mi"},
 		"a factor of nothing": {
-			"", "", ContainerRetry{Memory: "2x"},
+			"", "", Container{Memory: "2x"},
 			`containers[0].memory: Invalid value: "2x": container c has neither a limit nor a request`,
 		},
 		"no container of this name": {
-			"", "", ContainerRetry{Name: "d", Memory: "2x"}, `containers[0].name: Unsupported value: "d": supported values: "c"`,
+			"", "", Container{Name: "d", Memory: "2x"}, `containers[0].name: Unsupported value: "d": supported values: "c"`,
 		},
-		"no quantity":                      {"1Gi", "", ContainerRetry{CPU: "much"}, `containers[0].cpu: Invalid value: "much": must be a quantity`},
-		"less than nothing":                {"1Gi", "", ContainerRetry{Memory: "-1x"}, "the factor must be above 0 and at most 1000"},
-		"no number":                        {"1Gi", "", ContainerRetry{Memory: "NaNx"}, "must be a factor"},
-		"beyond all measure":               {"1Gi", "", ContainerRetry{Memory: "Infx"}, "must be a factor"},
-		"an image that cannot be a name":   {"", "", ContainerRetry{Image: " "}, "spec.template.spec.containers[0].image"},
-		"the largest quantity that exists": {"4Ei", "", ContainerRetry{Memory: "1000x"}, "memory of container c: 9223372036854775807 instead of 4Ei"},
+		"no quantity":                      {"1Gi", "", Container{CPU: "much"}, `containers[0].cpu: Invalid value: "much": must be a quantity`},
+		"less than nothing":                {"1Gi", "", Container{Memory: "-1x"}, "the factor must be above 0 and at most 1000"},
+		"no number":                        {"1Gi", "", Container{Memory: "NaNx"}, "must be a factor"},
+		"beyond all measure":               {"1Gi", "", Container{Memory: "Infx"}, "must be a factor"},
+		"an image that cannot be a name":   {"", "", Container{Image: " "}, "spec.template.spec.containers[0].image"},
+		"the largest quantity that exists": {"4Ei", "", Container{Memory: "1000x"}, "memory of container c: 9223372036854775807 instead of 4Ei"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := failedJob(t)
@@ -172,12 +178,12 @@ func TestRetryJobWithOtherResources(t *testing.T) {
 			if tc.request != "" {
 				c.Resources.Requests["memory"] = resource.MustParse(tc.request)
 			}
-			err := RetryJob(job, Retry{Containers: []ContainerRetry{tc.ask}}, "", time.Unix(300, 0))
+			err := Begin(job, Request{Containers: []Container{tc.ask}}, "", time.Unix(300, 0))
 			got := ""
 			if err != nil {
 				got = err.Error()
 			} else {
-				got = strings.Join(Attempts(job.Annotations)[0].Changes, "; ")
+				got = strings.Join(batch.Attempts(job.Annotations)[0].Changes, "; ")
 			}
 			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
 				t.Errorf("%s, want %s", got, tc.want)
@@ -187,46 +193,23 @@ func TestRetryJobWithOtherResources(t *testing.T) {
 }
 
 // A retry is no way around what a template may have: names of images are repeated by events, and shown on terminals.
-func TestRetryJobWithOtherImages(t *testing.T) {
+func TestRetryWithOtherImages(t *testing.T) {
 	for image, want := range map[string]string{
 		"busybox:2": "", strings.Repeat("a", 5000): "Too long", "busy\u202ebox": "printable", "busy\x1b[2Jbox": "printable",
 	} {
-		err := RetryJob(failedJob(t), Retry{Containers: []ContainerRetry{{Image: image}}}, "me", time.Unix(300, 0))
+		err := Begin(failedJob(t), Request{Containers: []Container{{Image: image}}}, "me", time.Unix(300, 0))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %q", image, err, want)
 		}
 	}
 }
 
-func TestRetryJobNamesNoContainerTwice(t *testing.T) {
+func TestRetryNamesNoContainerTwice(t *testing.T) {
 	job := failedJob(t)
 	job.Spec.Template.Spec.Containers[0].Name = "c"
-	ask := Retry{Containers: []ContainerRetry{{Memory: "1Gi"}, {Name: "c", Memory: "2x"}}}
-	if err := RetryJob(job, ask, "", time.Unix(300, 0)); err == nil || !strings.Contains(err.Error(), `containers[1].name: Duplicate value: "c"`) {
+	ask := Request{Containers: []Container{{Memory: "1Gi"}, {Name: "c", Memory: "2x"}}}
+	if err := Begin(job, ask, "", time.Unix(300, 0)); err == nil || !strings.Contains(err.Error(), `containers[1].name: Duplicate value: "c"`) {
 		t.Errorf("got %v", err)
-	}
-}
-
-// What a client writes does not change the history.
-func TestAttemptsAreKept(t *testing.T) {
-	forged := map[string]string{AttemptsAnnotation: `[{"attempt":7}]`, "a": "b"}
-	job := minimalJob(t, "j", "")
-	job.Annotations = forged
-	if create(job, "u1"); AttemptOf(job.Annotations) != 1 {
-		t.Error("a new Job has had attempts")
-	}
-	old := failedJob(t)
-	if err := RetryJob(old, Retry{}, "", time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	for name, prepare := range map[string]func(job, old *batchv1.Job){"spec": prepareJobUpdate, "status": prepareJobStatusUpdate} {
-		for _, annotations := range []map[string]string{nil, {AttemptsAnnotation: "x"}} {
-			changed := old.DeepCopy()
-			changed.Annotations = annotations
-			if prepare(changed, old); AttemptOf(changed.Annotations) != 2 {
-				t.Errorf("%s: %v", name, changed.Annotations)
-			}
-		}
 	}
 }
 
@@ -259,7 +242,7 @@ func TestRetryOfSomeIndexes(t *testing.T) {
 			c.change(job)
 		}
 		before := job.DeepCopy()
-		err := RetryJob(job, Retry{Indexes: c.only}, "me", time.Unix(300, 0))
+		err := Begin(job, Request{Indexes: c.only}, "me", time.Unix(300, 0))
 		switch {
 		case c.refused != "":
 			if err == nil || !strings.Contains(err.Error(), c.refused) {
@@ -270,8 +253,8 @@ func TestRetryOfSomeIndexes(t *testing.T) {
 			}
 		case err != nil || *job.Status.FailedIndexes != c.left:
 			t.Errorf("%s: %v, failed are still %q", c.name, err, *job.Status.FailedIndexes)
-		case c.only != "" && len(Attempts(job.Annotations)[0].Changes) != 1:
-			t.Errorf("%s: %+v", c.name, Attempts(job.Annotations))
+		case c.only != "" && len(batch.Attempts(job.Annotations)[0].Changes) != 1:
+			t.Errorf("%s: %+v", c.name, batch.Attempts(job.Annotations))
 		}
 	}
 }
