@@ -51,7 +51,7 @@ func TestContexts(t *testing.T) {
 		}
 	}
 	here := target{socket: defaultSocket, verb: "get"}
-	lab := target{socket: "ssh://ann@lab:2222", verb: "get", context: "lab"}
+	lab := target{socket: "ssh://ann@lab:2222", verb: "get", context: "lab", namespace: "ann"}
 
 	run("*         local   /run/jobd/jobd.sock", 0, "context")
 	run("context lab added", 0, "context", "add", "lab", "ssh://lab", "-n", "ann")

@@ -152,7 +152,9 @@ func TestHostCommand(t *testing.T) {
 				t.Fatal(err)
 			}
 			// What it finds in the machine's files its user finds there too; it has the machine's network.
-			meant := []string{"a device of the container that is not its own", "a mount of the host that can be written", "the host's namespaces"}
+			meant := []string{
+				"a device of the container that is not its own", "a mount of the host that can be written", "the host's namespaces", "sockets of others",
+			}
 			out, _ := alice.host([]string{"--backoff-limit", "0"}, program)
 			held := 0
 			for line := range strings.Lines(out) {
