@@ -47,6 +47,7 @@ type JobSets struct {
 
 	known map[types.UID]*record
 	dirty *loop.Queue[string] // JobSets that something has happened to
+	sets  decoded
 }
 
 type record struct {
@@ -84,6 +85,7 @@ func New(timers *loop.Timers, jobs Jobs, claims Claims, garbage Garbage, doors *
 	return &JobSets{
 		Children: loop.NewChildren(objects.JobSets, api.Of, known, dirty),
 		timers:   timers, jobs: jobs, claims: claims, garbage: garbage, doors: doors, known: known, dirty: dirty,
+		sets: decoded{sets: map[string]stored{}},
 	}
 }
 
@@ -123,6 +125,7 @@ func (c *JobSets) Gone(p *loop.Pass, o store.Object) {
 	case objects.JobSets:
 		uid := types.UID(o.UID)
 		c.forget(uid)
+		c.sets.drop(o.Key)
 		c.timers.Set(c, o.Key, time.Time{})
 		history.ForgetCreator(p, o.Key, uid)
 	case objects.Services:
@@ -172,8 +175,8 @@ func (c *JobSets) settle(p *loop.Pass, key string) error {
 	if !p.Works(key) {
 		return nil
 	}
-	js := &jobsetv1.JobSet{}
-	if ok, err := objects.Read(p, key, js); err != nil || !ok {
+	js, err := c.sets.read(p, key)
+	if err != nil || js == nil {
 		return err
 	}
 	rec, err := c.recordOf(p, key, js)
@@ -189,6 +192,7 @@ func (c *JobSets) settle(p *loop.Pass, key string) error {
 		c.dirty.Add(key)
 	} else if (d.Finished || js.DeletionTimestamp != nil) && rec.AllEnded() {
 		c.forget(js.UID)
+		c.sets.drop(key)
 	}
 	return nil
 }
@@ -265,7 +269,7 @@ func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d job
 		return nil
 	}
 	js.Status = d.Status
-	return p.Put(rec.key, js)
+	return c.sets.put(p, rec.key, js)
 }
 
 // remove marks an object deleted, after what belongs to it, and reports whether that is new.
