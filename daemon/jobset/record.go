@@ -38,7 +38,7 @@ type set map[types.UID]*Job
 // group are the Jobs of a replicated Job in the present attempt, counted by what has become of them. One that has not finished, and is
 // being deleted, is in none of the sets.
 type group struct {
-	ready, busy, held                   int32
+	ready, busy, held, paused           int32 // paused are some of running and suspended
 	running, suspended, failed, success set
 }
 
@@ -62,6 +62,7 @@ type Job struct {
 	ready     bool
 	busy      bool // it has pods
 	suspended bool
+	paused    bool // or is to be
 	deleting  bool
 }
 
@@ -85,6 +86,7 @@ func summarize(j *batchv1.Job) *Job {
 	out := &Job{
 		UID: j.UID, Name: j.Name, Group: j.Labels[jobsetv1.ReplicatedJobNameKey],
 		suspended: ptr.Deref(j.Spec.Suspend, false), busy: j.Status.Active > 0, deleting: j.DeletionTimestamp != nil,
+		paused: batch.Paused(j.Annotations),
 	}
 	if attempt, err := strconv.ParseInt(j.Labels[jobset.RestartAttemptKey], 10, 32); err == nil {
 		out.attempt = int32(attempt)
@@ -206,6 +208,9 @@ func (r *Record) count(j *Job, by int32) {
 	}
 	if j.suspended {
 		g.held += by
+	}
+	if j.paused && !j.deleting {
+		g.paused += by
 	}
 	if j.ready {
 		g.ready += by

@@ -255,6 +255,11 @@ func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d job
 			return err
 		}
 	}
+	for _, j := range d.Pause {
+		if err := c.change(p, js, j, func(job *batchv1.Job) bool { return jobset.Pause(job, js) }); err != nil {
+			return err
+		}
+	}
 	if d.Ended != "" {
 		p.Figures.JobSetEnded(js.Name, js.Namespace, d.Ended == jobsetv1.JobSetCompleted)
 	}
