@@ -21,6 +21,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/notices"
 )
 
 const (
@@ -70,7 +71,7 @@ func validate(js *jobsetv1.JobSet) field.ErrorList {
 // validateAnnotations checks those of jobd's own. old are those of the JobSet so far.
 func validateAnnotations(js *jobsetv1.JobSet, old map[string]string) field.ErrorList {
 	path := field.NewPath("metadata", "annotations")
-	return batch.ValidatePaused(js.Annotations, old, path)
+	return append(notices.Validate(js.Annotations, path), batch.ValidatePaused(js.Annotations, old, path)...)
 }
 
 // says is an error that names no field.

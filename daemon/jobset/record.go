@@ -30,6 +30,7 @@ type Record struct {
 	groups    map[string]*group
 	former    set
 	departing int
+	begun     bool
 }
 
 // set is some of the Jobs.
@@ -107,12 +108,17 @@ func summarize(j *batchv1.Job) *Job {
 	return out
 }
 
-// SetJob folds in a Job that the JobSet controls, and reports whether Decide is to be called.
+// Begun reports whether a pod of any Job has run, as far as is known of the Jobs that have been there.
+func (r *Record) Begun() bool { return r.begun }
+
+// SetJob folds in a Job that the JobSet controls, and reports whether Decide is to be called: also when its first pod has begun to run.
 func (r *Record) SetJob(j *batchv1.Job) bool {
 	next := summarize(j)
+	begins := !r.begun && (j.Status.Succeeded > 0 || j.Status.Failed > 0 || ptr.Deref(j.Status.Ready, 0) > 0)
+	r.begun = r.begun || begins
 	if old, ok := r.jobs[j.UID]; ok {
 		if *old == *next {
-			return false
+			return begins
 		}
 		r.count(old, -1)
 	} else if s, index := r.slotOf(j.Name); s != nil {

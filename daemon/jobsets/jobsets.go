@@ -44,6 +44,7 @@ type JobSets struct {
 	claims  Claims
 	garbage Garbage
 	doors   *door.Keeper
+	notices Notices
 
 	known map[types.UID]*record
 	dirty *loop.Queue[string] // JobSets that something has happened to
@@ -79,12 +80,18 @@ type Garbage interface {
 	NoteDeletion(key string, obj metav1.Object)
 }
 
+// Notices tell people what becomes of JobSets.
+type Notices interface {
+	// JobSetDecided takes in a JobSet after a decision, whether any pod of it has run, and whether it had finished before.
+	JobSetDecided(p *loop.Pass, key string, js *jobsetv1.JobSet, begun, finished bool) error
+}
+
 // New makes the controller.
-func New(timers *loop.Timers, jobs Jobs, claims Claims, garbage Garbage, doors *door.Keeper) *JobSets {
+func New(timers *loop.Timers, jobs Jobs, claims Claims, garbage Garbage, doors *door.Keeper, notices Notices) *JobSets {
 	known, dirty := map[types.UID]*record{}, loop.NewQueue[string]()
 	return &JobSets{
 		Children: loop.NewChildren(objects.JobSets, api.Of, known, dirty),
-		timers:   timers, jobs: jobs, claims: claims, garbage: garbage, doors: doors, known: known, dirty: dirty,
+		timers:   timers, jobs: jobs, claims: claims, garbage: garbage, doors: doors, notices: notices, known: known, dirty: dirty,
 		sets: decoded{sets: map[string]stored{}},
 	}
 }
@@ -183,9 +190,13 @@ func (c *JobSets) settle(p *loop.Pass, key string) error {
 	if err != nil {
 		return err
 	}
+	finished := api.End(&js.Status) != nil
 	d := jobset.Decide(js, rec.Record, p.Now, c.batch(p, key))
 	c.timers.Set(c, key, d.Wake)
 	if err := c.carryOut(p, js, rec, d); err != nil {
+		return err
+	}
+	if err := c.notices.JobSetDecided(p, key, js, rec.Begun(), finished); err != nil {
 		return err
 	}
 	if d.More {
