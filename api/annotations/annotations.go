@@ -81,6 +81,10 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 	manifestHash,
 }...)
 
+var ofSets = append(slices.Clone(ofNotices), annotation{
+	batch.PausedAnnotation, `the time since which the Jobs of the JobSet are to be paused. jobctl pause sets it, and jobctl continue removes it.`,
+})
+
 var ofCronJobs = []annotation{
 	{batch.SchedulesAnnotation, `further schedules beside spec.schedule, separated by semicolons ("30 6 * * 1-5; 0 9 * * 6"). A time of several is one run.`},
 	{batch.JitterAnnotation, `how much later than its times a run may start, so that not all start at once: always by as much, by a hash of the name ("10m").`},
@@ -122,18 +126,30 @@ var ofPods = append(slices.Clone(ofTemplates), []annotation{
 	manifestHash,
 }...)
 
+// The types without a name of their own: JobSets, and the templates of their Jobs.
+const (
+	modelOfSets         = "sigs.k8s.io/jobset/api/jobset/v1alpha2.JobSet"
+	modelOfSetTemplates = modelOfSets + ".template"
+)
+
+// without returns a list without some annotations.
+func without(list []annotation, names ...string) []annotation {
+	return slices.DeleteFunc(slices.Clone(list), func(a annotation) bool { return slices.Contains(names, a.name) })
+}
+
+// inTemplates are those of a Job that its template has.
+var inTemplates = without(
+	ofJobs, batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation, notices.EveryAnnotation, batch.ManifestHashAnnotation,
+	batch.StartAtAnnotation,
+)
+
 // documented lists the annotations of each type, and of each template of one.
 func documented() map[string][]annotation {
 	return map[string][]annotation{
-		batchv1.Job{}.OpenAPIModelName(): ofJobs,
-		batchv1.JobTemplateSpec{}.OpenAPIModelName(): slices.DeleteFunc(
-			slices.Clone(ofJobs), func(a annotation) bool {
-				return slices.Contains([]string{
-					batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation, notices.EveryAnnotation, batch.ManifestHashAnnotation,
-					batch.StartAtAnnotation,
-				}, a.name)
-			},
-		),
+		batchv1.Job{}.OpenAPIModelName():             ofJobs,
+		batchv1.JobTemplateSpec{}.OpenAPIModelName(): inTemplates,
+		modelOfSets:         ofSets,
+		modelOfSetTemplates: without(inTemplates, batch.AfterAnnotation, batch.PausedAnnotation),
 		batchv1.CronJob{}.OpenAPIModelName(): append(slices.Concat(ofCronJobs, ofNotices), annotation{
 			notices.EveryAnnotation,
 			`within which time one of its Jobs has to succeed ("26h"): else it is overdue, also when it is suspended or the machine was off.`,

@@ -22,6 +22,9 @@ func TestAllAreExplained(t *testing.T) {
 	for name, all := range documented() {
 		for _, a := range all {
 			explained[a.name] = true
+			if name == modelOfSetTemplates { // which is that of all templates of Jobs
+				continue
+			}
 			if !strings.Contains(models[name].Schema.Description, "\n- "+a.name+": "+a.meaning) {
 				t.Errorf("the model of %s does not explain %s", name, a.name)
 			}

@@ -67,8 +67,10 @@ var standing = []struct{ model, where string }{
 	{batchv1.Job{}.OpenAPIModelName(), "Job"},
 	{batchv1.CronJob{}.OpenAPIModelName(), "CronJob"},
 	{batchv1.JobTemplateSpec{}.OpenAPIModelName(), "CronJob, in spec.jobTemplate"},
+	{modelOfSets, "JobSet"},
+	{modelOfSetTemplates, "JobSet, in spec.replicatedJobs[].template"},
 	{corev1.Pod{}.OpenAPIModelName(), "Pod"},
-	{corev1.PodTemplateSpec{}.OpenAPIModelName(), "template of pods, in spec.template of a Job and spec.jobTemplate.spec.template of a CronJob"},
+	{corev1.PodTemplateSpec{}.OpenAPIModelName(), "template of pods, in the spec of a Job and of the template of a Job in a CronJob or JobSet"},
 	{corev1.ServiceAccount{}.OpenAPIModelName(), "ServiceAccount"},
 	{corev1.Namespace{}.OpenAPIModelName(), "Namespace"},
 }

@@ -36,7 +36,7 @@ func TestExplain(t *testing.T) {
 	}
 	const want = `
 jobd.dev/backoff-base: "500ms"
-  of a Job; CronJob, in spec.jobTemplate
+  of a Job; CronJob, in spec.jobTemplate; JobSet, in spec.replicatedJobs[].template
   The wait after the first failure of a pod, `
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("%q is missing in\n%s", want, out.String())

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
 
 // prefix is that of all annotations of jobd's own.
@@ -51,6 +52,13 @@ func places(obj runtime.Object) (all []place) {
 		jobs := field.NewPath("spec", "jobTemplate")
 		add(jobs, o.Spec.JobTemplate.OpenAPIModelName(), o.Spec.JobTemplate.Annotations)
 		template(jobs.Child("spec"), &o.Spec.JobTemplate.Spec.Template)
+	case *jobsetv1.JobSet:
+		all[0].model = modelOfSets
+		for i := range o.Spec.ReplicatedJobs {
+			jobs, t := field.NewPath("spec", "replicatedJobs").Index(i).Child("template"), &o.Spec.ReplicatedJobs[i].Template
+			add(jobs, modelOfSetTemplates, t.Annotations)
+			template(jobs.Child("spec"), &t.Spec.Template)
+		}
 	}
 	return all
 }

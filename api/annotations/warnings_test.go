@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/yaml"
 )
 
@@ -39,6 +40,17 @@ func TestWarnings(t *testing.T) {
 		{"one that was there before", `{metadata: {annotations: {jobd.dev/x: a, jobd.dev/y: b}}}`,
 			`{metadata: {annotations: {jobd.dev/x: a}}}`, &batchv1.CronJob{},
 			[]string{"metadata.annotations[jobd.dev/y]: has no effect: jobd has no such annotation"}},
+		{"those of a JobSet", `{metadata: {annotations: {jobd.dev/notify: ops}}, spec: {replicatedJobs: [{name: a, template: {
+			metadata: {annotations: {jobd.dev/backoff-base: 1s}}, spec: {template: {metadata: {annotations: {jobd.dev/keep-files: 1h}}}}}}]}}`, "",
+			&jobsetv1.JobSet{}, nil},
+		{"those that a JobSet does not have", `{metadata: {annotations: {jobd.dev/backoff-base: 1s, jobd.dev/jitter: 1m}}, spec: {replicatedJobs: [{name: a,
+			template: {metadata: {annotations: {jobd.dev/keep-files: 1h, jobd.dev/expect-success-every: 1h}}}}]}}`, "", &jobsetv1.JobSet{}, []string{
+			"metadata.annotations[jobd.dev/backoff-base]: has no effect: it belongs in spec.replicatedJobs[0].template.metadata.annotations",
+			"metadata.annotations[jobd.dev/jitter]: has no effect: objects of this kind do not have it",
+			"spec.replicatedJobs[0].template.metadata.annotations[jobd.dev/expect-success-every]: has no effect: objects of this kind do not have it",
+			"spec.replicatedJobs[0].template.metadata.annotations[jobd.dev/keep-files]: has no effect: " +
+				"it belongs in spec.replicatedJobs[0].template.spec.template.metadata.annotations",
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(c.manifest), c.obj); err != nil {

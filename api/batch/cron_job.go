@@ -117,7 +117,7 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 	annotations := path.Child("jobTemplate", "metadata", "annotations")
 	errs = append(errs, validateBackoffAnnotations(spec.JobTemplate.Annotations, annotations)...)
 	errs = append(errs, validatePrioritized(spec.JobTemplate.Annotations, nil, annotations)...)
-	errs = append(errs, validatePaused(spec.JobTemplate.Annotations, nil, annotations)...)
+	errs = append(errs, ValidatePaused(spec.JobTemplate.Annotations, nil, annotations)...)
 	errs = append(errs, validateOOMMemory(spec.JobTemplate.Annotations, template, annotations)...)
 	errs = append(errs, validateIndexEnv(spec.JobTemplate.Annotations, template, annotations)...)
 	errs = append(errs, validateAfter(spec.JobTemplate.Annotations, template, false, annotations)...)

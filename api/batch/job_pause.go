@@ -74,8 +74,8 @@ func PausedUntil(j *batchv1.Job, t time.Time) time.Duration {
 	return all
 }
 
-// validatePaused checks the annotation where it differs from that of the Job so far.
-func validatePaused(annotations, old map[string]string, path *field.Path) field.ErrorList {
+// ValidatePaused checks the annotation where it differs from that of the Job so far.
+func ValidatePaused(annotations, old map[string]string, path *field.Path) field.ErrorList {
 	value, ok := annotations[PausedAnnotation]
 	was, had := old[PausedAnnotation]
 	if !ok || had && value == was {

@@ -18,7 +18,7 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&job.ObjectMeta, &old.ObjectMeta, metadata)
 	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validatePrioritized(job.Annotations, old.Annotations, metadata.Child("annotations"))...)
-	errs = append(errs, validatePaused(job.Annotations, old.Annotations, metadata.Child("annotations"))...)
+	errs = append(errs, ValidatePaused(job.Annotations, old.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateOOMMemory(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	errs = append(errs, validateIndexEnvUpdate(job, old, metadata.Child("annotations"))...)
 	errs = append(errs, validateHoldUpdate(AfterAnnotation, validateAfter, job, old, metadata.Child("annotations"))...)

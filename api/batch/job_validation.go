@@ -38,7 +38,7 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	errs := validation.ValidateObjectMeta(givenMetadata(job), true, validation.NameIsDNSSubdomain, metadata)
 	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validatePrioritized(job.Annotations, nil, metadata.Child("annotations"))...)
-	errs = append(errs, validatePaused(job.Annotations, nil, metadata.Child("annotations"))...)
+	errs = append(errs, ValidatePaused(job.Annotations, nil, metadata.Child("annotations"))...)
 	errs = append(errs, validateOOMMemory(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	errs = append(errs, validateIndexEnv(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	// PrepareJob leaves no new Job one that says so: it is of one that is stored.

@@ -60,6 +60,12 @@ func Managed(js *jobsetv1.JobSet) bool {
 // Suspended reports whether a JobSet is to have no pods.
 func Suspended(js *jobsetv1.JobSet) bool { return ptr.Deref(js.Spec.Suspend, false) }
 
+// Paused returns since when a JobSet is to be paused, as its Jobs then say of themselves (batch.PausedAnnotation); false if it is not.
+func Paused(js *jobsetv1.JobSet) (since string, paused bool) {
+	since, paused = js.Annotations[batch.PausedAnnotation]
+	return since, paused
+}
+
 // InOrder reports whether each group waits until the one before it has started.
 func InOrder(js *jobsetv1.JobSet) bool {
 	return js.Spec.StartupPolicy != nil && js.Spec.StartupPolicy.StartupPolicyOrder == jobsetv1.InOrder

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // NewJob makes a Job of a JobSet's group, in the present attempt, without what the server sets in a new object.
@@ -32,6 +34,11 @@ func NewJob(js *jobsetv1.JobSet, group *jobsetv1.ReplicatedJob, index int) *batc
 		job.Spec.Template.Spec.Subdomain = Subdomain(js)
 	}
 	job.Spec.Suspend = ptr.To(Suspended(js))
+	if since, paused := Paused(js); paused {
+		job.Annotations[batch.PausedAnnotation] = since
+	} else {
+		delete(job.Annotations, batch.PausedAnnotation)
+	}
 	addClaims(js, &job.Spec.Template.Spec)
 	return job
 }

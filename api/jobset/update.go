@@ -15,6 +15,7 @@ import (
 func validateUpdate(js, old *jobsetv1.JobSet) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := apivalidation.ValidateObjectMetaUpdate(&js.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, validateAnnotations(js, old.Annotations)...)
 	errs = append(errs, validateTTL(js, path)...)
 	now, was := &js.Spec, &old.Spec
 	fixed := func(name string, value, before any) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/notices"
 )
 
 const (
@@ -53,6 +54,7 @@ var failureReasons = []string{
 func validate(js *jobsetv1.JobSet) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := apivalidation.ValidateObjectMeta(&js.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, validateAnnotations(js, nil)...)
 	errs = append(errs, validateShape(js, spec)...)
 	errs = append(errs, validateGroups(js, spec)...)
 	errs = append(errs, validateNetwork(js, spec.Child("network", "subdomain"))...)
@@ -64,6 +66,12 @@ func validate(js *jobsetv1.JobSet) field.ErrorList {
 		errs = validateJobs(js, nil)
 	}
 	return errs
+}
+
+// validateAnnotations checks those of jobd's own. old are those of the JobSet so far.
+func validateAnnotations(js *jobsetv1.JobSet, old map[string]string) field.ErrorList {
+	path := field.NewPath("metadata", "annotations")
+	return append(notices.Validate(js.Annotations, path), batch.ValidatePaused(js.Annotations, old, path)...)
 }
 
 // says is an error that names no field.

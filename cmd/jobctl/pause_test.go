@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 )
@@ -30,6 +31,11 @@ func TestWhichJobsCanBePaused(t *testing.T) {
 		},
 		"it is deleted":   {func(j *batchv1.Job) { j.DeletionTimestamp = ptr.To(metav1.Now()) }, "is being deleted", ""},
 		"it is suspended": {suspended, "is suspended", ""},
+		"it is of a JobSet": {func(j *batchv1.Job) {
+			j.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "u", Controller: ptr.To(true),
+			}}
+		}, "jobctl pause jobsets/train", "jobctl continue jobsets/train"},
 		"it waits for others": {
 			func(j *batchv1.Job) {
 				suspended(j)
@@ -47,5 +53,28 @@ func TestWhichJobsCanBePaused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestWhichJobSetsCanBePaused(t *testing.T) {
+	for name, c := range map[string]struct {
+		set           func(*jobsetv1.JobSet)
+		pause, goesOn string // why not; empty: it can be
+	}{
+		"it runs": {func(*jobsetv1.JobSet) {}, "", ""},
+		"it is complete": {func(js *jobsetv1.JobSet) {
+			js.Status.Conditions = []metav1.Condition{{Type: "Completed", Status: "True"}}
+		}, "has finished (Completed)", "has finished (Completed)"},
+		"it is deleted":   {func(js *jobsetv1.JobSet) { js.DeletionTimestamp = ptr.To(metav1.Now()) }, "is being deleted", ""},
+		"it is suspended": {func(js *jobsetv1.JobSet) { js.Spec.Suspend = ptr.To(true) }, "is suspended", ""},
+	} {
+		js := &jobsetv1.JobSet{}
+		c.set(js)
+		for pause, want := range map[bool]string{true: c.pause, false: c.goesOn} {
+			err := unpausableSet(js, pause)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s, pause %v: %v, want %q", name, pause, err, want)
+			}
+		}
 	}
 }

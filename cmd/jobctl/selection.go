@@ -102,15 +102,20 @@ func clientOfJobd(f cmdutil.Factory, inCluster string) (kubernetes.Interface, er
 
 // setTime sets an annotation of a Job to the current time, or removes it.
 func setTime(ctx context.Context, client kubernetes.Interface, j *batchv1.Job, annotation string, set bool, manager string) error {
-	var value *string
-	if set {
-		now := time.Now().UTC().Format(time.RFC3339Nano)
-		value = &now
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{annotation: value}}})
+	patch, err := timePatch(annotation, set)
 	if err != nil {
 		return err
 	}
 	_, err = client.BatchV1().Jobs(j.Namespace).Patch(ctx, j.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
 	return err
+}
+
+// timePatch returns the merge patch that sets an annotation to the current time, or removes it.
+func timePatch(annotation string, set bool) ([]byte, error) {
+	var value *string
+	if set {
+		now := time.Now().UTC().Format(time.RFC3339Nano)
+		value = &now
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{annotation: value}}})
 }

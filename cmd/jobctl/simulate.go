@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,10 +26,12 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes/scheme"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/requests"
@@ -58,12 +62,12 @@ func newSimulateCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *
 	cmd := &cobra.Command{
 		Use:                   "simulate (-f FILE | --from jobs/NAME) [--pod 'WHICH: exit=CODE after=DURATION']...",
 		DisableFlagsInUseLine: true,
-		Short:                 "Play a Job in virtual time, to see what its rules do",
+		Short:                 "Play a Job or JobSet in virtual time, to see what its rules do",
 		Long: `Play a Job in virtual time, to see what its rules do: which pods are created when, what each counts as, and how the Job ends. It makes the daemon's own decisions, but needs no daemon and starts nothing. Containers are made up: --pod says how they end, and all others succeed after a second. A container that is stopped ends at once.
 
-The part of --pod before the colon selects container starts: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), start=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, job=NAME, chance=0.1; nothing or * selects all. The part after it says how they end: exit=CODE and after=DURATION, or after=2s-10s for a random time in between; oom to be killed for lack of memory, or needs=100Mi for that only where the limit is lower. The first --pod that matches applies.
+The part of --pod before the colon selects container starts: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), start=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, job=NAME, group=NAME and attempt=2 of a JobSet, chance=0.1; nothing or * selects all. The part after it says how they end: exit=CODE and after=DURATION, or after=2s-10s for a random time in between; oom to be killed for lack of memory, or needs=100Mi for that only where the limit is lower. The first --pod that matches applies.
 
-Several Jobs of a file are played beside each other on one machine, with what its PriorityClasses and Namespaces say: who starts first and who is preempted, or paused for others; which Jobs wait for others, or for a place in their concurrency group. All are created at once, unless --create says when.
+Several Jobs and JobSets of a file are played beside each other on one machine, with what its PriorityClasses and Namespaces say: who starts first and who is preempted, or paused for others; which Jobs wait for others, or for a place in their concurrency group. All are created at once, unless --create says when.
 
 --from takes the durations and exit codes of a real Job's pods, and the Job itself unless -f names another.`,
 		Example: `  # What does backoffLimit do if every pod fails?
@@ -84,6 +88,9 @@ Several Jobs of a file are played beside each other on one machine, with what it
   # Who goes first, if the second Job comes after a minute?
   jobctl simulate -f jobs.yaml --allocatable cpu=4 --create urgent=1m --pod 'job=urgent: after=10m' --pod '*: after=1h'
 
+  # The workers of a JobSet fail in its first attempt
+  jobctl simulate -f jobset.yaml --pod 'group=workers attempt=1: exit=1 after=1m' --pod '*: after=5m'
+
   # For programs
   jobctl simulate -f job.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -92,7 +99,7 @@ Several Jobs of a file are played beside each other on one machine, with what it
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&s.file, "filename", "f", "", "File with Jobs, and CronJobs, of which one run each is simulated; - reads the standard input")
+	flags.StringVarP(&s.file, "filename", "f", "", "File with Jobs, JobSets, and CronJobs, of which one run each is simulated; - reads the standard input")
 	flags.StringVar(&s.from, "from", "", "Take durations and exit codes from this Job: jobs/NAME")
 	flags.StringArrayVar(&s.pods, "pod", nil, "How certain containers end, for example 'index=3 start=1: exit=1 after=2s'")
 	flags.Uint64Var(&s.seed, "seed", 1, "Seed for random choices; the same seed produces the same result")
@@ -103,7 +110,7 @@ Several Jobs of a file are played beside each other on one machine, with what it
 	flags.DurationVar(&s.starvation, "starvation-after", 10*time.Minute, "How long a pod waits before room is kept for it, as in jobd serve")
 	flags.StringVar(&s.order, "queue-order", "age", "What orders pods of the same priority: age or fair, as in jobd serve")
 	flags.DurationVar(&s.halfLife, "fair-share-half-life", 24*time.Hour, "With --queue-order fair: after how long use counts for half, as in jobd serve")
-	flags.StringArrayVar(&s.created, "create", nil, "When a Job of several is created: NAME=DURATION from the start")
+	flags.StringArrayVar(&s.created, "create", nil, "When a Job or JobSet of several is created: NAME=DURATION from the start")
 	flags.StringVarP(&s.output, "output", "o", "", "Output format. One of: (json)")
 	cmdutil.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 	cmdutil.CheckErr(cmd.RegisterFlagCompletionFunc("pod", s.completePod))
@@ -164,17 +171,23 @@ func (s *simulate) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.from != "" && len(read.jobs) > 1 {
+		switch {
+		case s.from != "" && len(read.sets) > 0:
+			return fmt.Errorf("%s has a JobSet, and --from is about a Job", s.file)
+		case s.from != "" && len(read.jobs) > 1:
 			return fmt.Errorf("%s has several Jobs, and --from is about one", s.file)
 		}
-		c.Job, c.More, c.Namespaces, c.PriorityClasses = read.jobs[0], read.jobs[1:], read.namespaces, read.classes
-		if of := read.cronJob; of != nil && len(c.More) == 0 {
+		c.Job, c.JobSets, c.Namespaces, c.PriorityClasses = nil, read.sets, read.namespaces, read.classes
+		if len(read.jobs) > 0 {
+			c.Job, c.More = read.jobs[0], read.jobs[1:]
+		}
+		if of := read.cronJob; of != nil && len(read.jobs) == 1 {
 			if runs, err = nextRuns(of, c.Begin); err != nil {
 				return err
 			}
 		}
 	}
-	if err := s.prepareAll(&c); err != nil {
+	if err := s.prepareAll(ctx, &c); err != nil {
 		return err
 	}
 	c.Behave = simulation.Rules(rules, s.seed, other)
@@ -197,13 +210,15 @@ func (s *simulate) run(ctx context.Context) error {
 			fmt.Fprintln(s.streams.Out, "\nOne of them:")
 		}
 	}
-	base, limit, err := batch.JobBackoff(c.Job.Annotations)
-	if err != nil {
-		return err
-	}
-	if (base > 0 || limit > 0) && len(c.More) == 0 {
-		fmt.Fprintf(s.streams.Out, "The back-off is the Job's own: %s=%q %s=%q\n\n", batch.BackoffBaseAnnotation,
-			c.Job.Annotations[batch.BackoffBaseAnnotation], batch.BackoffCapAnnotation, c.Job.Annotations[batch.BackoffCapAnnotation])
+	if c.Job != nil && len(c.More)+len(c.JobSets) == 0 {
+		base, limit, err := batch.JobBackoff(c.Job.Annotations)
+		if err != nil {
+			return err
+		}
+		if base > 0 || limit > 0 {
+			fmt.Fprintf(s.streams.Out, "The back-off is the Job's own: %s=%q %s=%q\n\n", batch.BackoffBaseAnnotation,
+				c.Job.Annotations[batch.BackoffBaseAnnotation], batch.BackoffCapAnnotation, c.Job.Annotations[batch.BackoffCapAnnotation])
+		}
 	}
 	_, err = io.WriteString(s.streams.Out, result.Text())
 	return err
@@ -305,12 +320,13 @@ func startsLater(by time.Duration) string {
 // manifests is what a file says of what is simulated.
 type manifests struct {
 	jobs       []*batchv1.Job
+	sets       []*jobsetv1.JobSet
 	cronJob    *batchv1.CronJob // the last one, of which one of the Jobs is
 	namespaces []*corev1.Namespace
 	classes    []*schedulingv1.PriorityClass
 }
 
-// read reads the Jobs and CronJobs of the file, of which there is at least one, and what they refer to.
+// read reads the Jobs, JobSets and CronJobs of the file, of which there is at least one, and what they refer to.
 func (s *simulate) read() (*manifests, error) {
 	in := s.streams.In
 	if s.file != "-" {
@@ -334,13 +350,13 @@ func (s *simulate) read() (*manifests, error) {
 			return nil, fmt.Errorf("%s: %w", s.file, err)
 		}
 	}
-	if len(m.jobs) == 0 {
-		return nil, fmt.Errorf("%s has neither a Job nor a CronJob of batch/v1", s.file)
+	if len(m.jobs)+len(m.sets) == 0 {
+		return nil, fmt.Errorf("%s has neither a Job nor a CronJob of batch/v1, nor a JobSet of %s", s.file, jobsetv1.GroupVersion)
 	}
 	return m, nil
 }
 
-// read reads a document: a Job, the one that a CronJob would start, or what says something of Jobs. Other kinds do not matter.
+// read reads a document: a Job, a JobSet, the Job that a CronJob would start, or what says something of Jobs. Other kinds do not matter.
 func (m *manifests) read(text []byte) error {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(text, &kind); err != nil {
@@ -349,10 +365,17 @@ func (m *manifests) read(text []byte) error {
 	if !slices.Contains([]schema.GroupVersionKind{
 		batchv1.SchemeGroupVersion.WithKind("Job"), batchv1.SchemeGroupVersion.WithKind("CronJob"),
 		corev1.SchemeGroupVersion.WithKind("Namespace"), schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"),
+		jobsetv1.GroupVersion.WithKind("JobSet"),
 	}, kind.GroupVersionKind()) {
 		return nil
 	}
-	strict := kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
+	kinds := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, jobsetv1.AddToScheme} {
+		if err := add(kinds); err != nil {
+			return err
+		}
+	}
+	strict := kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, kinds, kinds,
 		kjson.SerializerOptions{Yaml: true, Strict: true})
 	obj, _, err := strict.Decode(text, nil, nil)
 	if err != nil {
@@ -373,6 +396,8 @@ func (m *manifests) read(text []byte) error {
 		m.classes = append(m.classes, o)
 	case *batchv1.Job:
 		m.jobs = append(m.jobs, o)
+	case *jobsetv1.JobSet:
+		m.sets = append(m.sets, o)
 	case *batchv1.CronJob:
 		template := &o.Spec.JobTemplate
 		m.cronJob = o
@@ -383,22 +408,15 @@ func (m *manifests) read(text []byte) error {
 	return nil
 }
 
-// prepareAll makes the Jobs such as the server would store them, each at the time at which it is created.
-func (s *simulate) prepareAll(c *simulation.Config) error {
-	all := append([]*batchv1.Job{c.Job}, c.More...)
-	at := map[string]time.Duration{}
-	for _, text := range s.created {
-		name, value, _ := strings.Cut(text, "=")
-		after, err := time.ParseDuration(value)
-		switch {
-		case err != nil || after < 0:
-			return fmt.Errorf("--create %s: must be the name of a Job and a duration, such as urgent=1m", text)
-		case !slices.ContainsFunc(all, func(j *batchv1.Job) bool { return j.Name == name }):
-			return fmt.Errorf("--create %s: there is no Job %s", text, name)
-		case name == c.Job.Name && after > 0:
-			return fmt.Errorf("--create %s: the first Job begins the simulation", text)
-		}
-		at[name] = after
+// prepareAll makes the Jobs and JobSets such as the server would store them, each at the time at which it is created.
+func (s *simulate) prepareAll(ctx context.Context, c *simulation.Config) error {
+	all := slices.Clone(c.More)
+	if c.Job != nil {
+		all = append([]*batchv1.Job{c.Job}, all...)
+	}
+	at, err := s.times(all, c.JobSets)
+	if err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for i, j := range all {
@@ -416,6 +434,59 @@ func (s *simulate) prepareAll(c *simulation.Config) error {
 		}
 		j.UID = types.UID(fmt.Sprintf("simulated-%d", i))
 		c.More[i-1] = j
+	}
+	seen = map[string]bool{}
+	for i, js := range c.JobSets {
+		if err := prepareSet(ctx, js, c.Begin.Add(at[js.Name])); err != nil {
+			return err
+		}
+		if seen[js.Name] {
+			return fmt.Errorf("there are two JobSets %s: each needs a name of its own", js.Name)
+		}
+		seen[js.Name] = true
+		js.UID = types.UID(fmt.Sprintf("simulated-set-%d", i))
+	}
+	return nil
+}
+
+// times returns when Jobs and JobSets are created, by their names.
+func (s *simulate) times(jobs []*batchv1.Job, sets []*jobsetv1.JobSet) (map[string]time.Duration, error) {
+	var names []string
+	for _, j := range jobs {
+		names = append(names, j.Name)
+	}
+	for _, js := range sets {
+		names = append(names, js.Name)
+	}
+	at := map[string]time.Duration{}
+	for _, text := range s.created {
+		name, value, _ := strings.Cut(text, "=")
+		after, err := time.ParseDuration(value)
+		switch {
+		case err != nil || after < 0:
+			return nil, fmt.Errorf("--create %s: must be the name of a Job or JobSet and a duration, such as urgent=1m", text)
+		case !slices.Contains(names, name):
+			return nil, fmt.Errorf("--create %s: there is no Job %s", text, name)
+		case name == names[0] && after > 0:
+			return nil, fmt.Errorf("--create %s: the first Job begins the simulation", text)
+		}
+		at[name] = after
+	}
+	return at, nil
+}
+
+// prepareSet makes a JobSet such as the server would store it when it is created.
+func prepareSet(ctx context.Context, js *jobsetv1.JobSet, now time.Time) error {
+	name := cmp.Or(js.Name, strings.TrimSuffix(js.GenerateName, "-"), "jobset")
+	js.ObjectMeta = metav1.ObjectMeta{
+		Name: name, Namespace: cmp.Or(js.Namespace, metav1.NamespaceDefault), Labels: js.Labels, Annotations: js.Annotations,
+		CreationTimestamp: metav1.NewTime(now),
+	}
+	k := jobset.Kind()
+	k.Default(js)
+	k.Strategy.PrepareForCreate(ctx, js)
+	if errs := k.Strategy.Validate(ctx, js); len(errs) > 0 {
+		return fmt.Errorf("the JobSet is invalid: %w", errs.ToAggregate())
 	}
 	return nil
 }

@@ -6,7 +6,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/jobset"
 )
 
 const (
@@ -28,28 +31,14 @@ func (s *simulate) completePod(_ *cobra.Command, _ []string, typed string) ([]st
 	case strings.Contains(before, ":"):
 		words = []string{"exit=", "after=", "oom", "needs="}
 	case !valued:
-		words = []string{"*:", "index=", "pod=", "start=", "restart=", "container=", "job=", "chance="}
+		words = []string{"*:", "index=", "pod=", "start=", "restart=", "container=", "job=", "group=", "attempt=", "chance="}
 	case s.file == "" || s.file == "-":
-	case name == "index" || name == "container" || name == "job":
+	case name == "index" || name == "container" || name == "job" || name == "group":
 		read, err := s.read()
 		if err != nil {
 			return nil, noSpace
 		}
-		j := read.jobs[0]
-		switch name {
-		case "job":
-			for _, j := range read.jobs {
-				words = append(words, "job="+j.Name)
-			}
-		case "index":
-			for i := range min(offeredIndexes, int(ptr.Deref(j.Spec.Completions, 0))) {
-				words = append(words, "index="+strconv.Itoa(i))
-			}
-		case "container":
-			for _, c := range slices.Concat(j.Spec.Template.Spec.InitContainers, j.Spec.Template.Spec.Containers) {
-				words = append(words, "container="+c.Name)
-			}
-		}
+		words = read.words(name)
 	}
 	var offered []string
 	for _, w := range words {
@@ -58,4 +47,42 @@ func (s *simulate) completePod(_ *cobra.Command, _ []string, typed string) ([]st
 		}
 	}
 	return offered, noSpace
+}
+
+// words returns what may stand before the colon of a rule, of one name: what the file has for that.
+func (m *manifests) words(name string) (words []string) {
+	add := func(value string) {
+		if word := name + "=" + value; !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	of := func(job string, spec *batchv1.JobSpec) {
+		switch name {
+		case "job":
+			add(job)
+		case "index":
+			for i := range min(offeredIndexes, int(ptr.Deref(spec.Completions, 0))) {
+				add(strconv.Itoa(i))
+			}
+		case "container":
+			for _, c := range slices.Concat(spec.Template.Spec.InitContainers, spec.Template.Spec.Containers) {
+				add(c.Name)
+			}
+		}
+	}
+	for _, j := range m.jobs {
+		of(j.Name, &j.Spec)
+	}
+	for _, js := range m.sets {
+		for i := range js.Spec.ReplicatedJobs {
+			g := &js.Spec.ReplicatedJobs[i]
+			if name == "group" {
+				add(g.Name)
+			}
+			for index := range min(offeredIndexes, max(1, int(g.Replicas))) {
+				of(jobset.JobName(js.Name, g.Name, index), &g.Template.Spec)
+			}
+		}
+	}
+	return words
 }

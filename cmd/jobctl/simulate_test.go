@@ -115,6 +115,60 @@ spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name
 	}
 }
 
+// A JobSet is played group by group and attempt by attempt, beside Jobs.
+func TestSimulateAJobSet(t *testing.T) {
+	const manifest = `
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train}
+spec:
+  failurePolicy: {maxRestarts: 1}
+  replicatedJobs:
+  - name: data
+    template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}
+  - name: workers
+    replicas: 2
+    dependsOn: [{name: data, status: Complete}]
+    template: {spec: {backoffLimit: 0, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}
+---
+`
+	jobctl := func(in string, args ...string) (string, int) {
+		cmd := exec.Command(os.Args[0], append([]string{"simulate", "-f", "-"}, args...)...)
+		cmd.Env = append(os.Environ(), "JOBCTL_TEST_RUN=1", "HOME="+t.TempDir(), "JOBD_SOCKET=/nonexistent")
+		return run(t, cmd, in)
+	}
+	rules := []string{"--pod", "group=data: after=10s", "--pod", "job=train-workers-1 attempt=1: exit=3 after=20s", "--pod", "*: after=1m"}
+	out, code := jobctl(manifest+simulatedJob, rules...)
+	for _, words := range []string{
+		"        0s  jobs/train-data-0 is created\n", "       10s  jobs/train-workers-1 is created\n",
+		"       30s  jobsets/train begins its attempt 2: DefaultFailurePolicy: applying RestartJobSet failure policy action (first failed job: train-workers-1)",
+		"       30s  jobs/train-workers-0 is deleted\n", "       30s  jobs/train-data-0 is created, attempt 2\n",
+		"     1m40s  jobsets/train is Completed: AllJobsCompleted: jobset completed successfully",
+		"The JobSet train is Completed after 1m40s (AllJobsCompleted). Attempts: 2, Jobs created: 6, pods: 6.",
+		"Group workers: 0 ready, 2 succeeded, 0 failed.", "The Job j is Complete after 1m0s",
+	} {
+		if code != 0 || !strings.Contains(out, words) {
+			t.Errorf("%q is not in the output (%d):\n%s", words, code, out)
+		}
+	}
+	out, code = jobctl(manifest, append(rules, "-o", "json")...)
+	var r simulation.Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.JobResult != nil || len(r.JobSets) != 1 || !r.JobSets[0].Finished {
+		t.Errorf("%v (%d):\n%s", err, code, out)
+	}
+	for _, c := range []struct{ in, want string }{
+		{strings.Replace(manifest, "replicas: 2", "replica: 2", 1), `unknown field "spec.replicatedJobs[1].replica"`},
+		{strings.Replace(manifest, "name: data, status", "name: dat, status", 1), "the JobSet is invalid"},
+		{manifest + manifest, "two JobSets train"},
+		{strings.Replace(manifest, "failurePolicy", "suspend: true\n  failurePolicy", 1), "it is suspended (spec.suspend)"},
+		{manifest + strings.Replace(simulatedJob, "name: j,", "name: train-data-0,", 1), "there is another Job of that name"},
+	} {
+		if out, _ := jobctl(c.in); !strings.Contains(out, c.want) {
+			t.Errorf("want %q:\n%s", c.want, out)
+		}
+	}
+}
+
 // The next times of a CronJob are those of the daemon, with its annotations.
 func TestSimulateTheTimesOfACronJob(t *testing.T) {
 	jobctl := func(in string, args ...string) (string, int) {

@@ -13,7 +13,7 @@ import (
 )
 
 // toldResources are the resources of the kinds that people are told of.
-var toldResources = map[string]string{"Job": objects.Jobs, "CronJob": objects.CronJobs}
+var toldResources = map[string]string{"Job": objects.Jobs, "JobSet": objects.JobSets, "CronJob": objects.CronJobs}
 
 // Told explains an object to those who are told of it: in sentences, as "jobctl why" does, with all that its own namespace has to
 // say of it. Nothing is said of an object that is gone, or another of its name.

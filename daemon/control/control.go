@@ -236,7 +236,8 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		jobs      = newJobs(timers, followers, jobRecords, config.Settings, doors, pods, gangs, ledger, gate, config.Logs)
 		holds     = hold.New(timers, jobs, gate)
 		cronJobs  = cronjobs.New(timers, jobs, notes, doors)
-		jobSets   = jobsets.New(timers, jobs, claims, notes, doors)
+		teller    = notices.NewTeller(timers, config.Receivers)
+		jobSets   = jobsets.New(timers, jobs, claims, notes, doors, teller)
 		objects   = &kinds.Kinds{Pods: pods, Jobs: jobs, CronJobs: cronJobs, Claims: claims}
 		garbage   = gc.New(notes, objects, jobRecords)
 		tended    = tendedPods{podRecords, pods}
@@ -245,7 +246,6 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		admission = newAdmission(timers, followers, queue, config, &c.goesDown, podRecords, pods, gangs)
 	)
 	c.records = records{jobRecords, podRecords, queue, uses, ledger, holds}
-	teller := notices.NewTeller(timers, config.Receivers)
 
 	all := []loop.Controller{
 		upkeep.NewNodeObject(upkeep.NodeOptions{

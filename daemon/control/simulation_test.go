@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
@@ -338,4 +339,108 @@ func randomTimes(r *rand.Rand, i int, j *batchv1.Job) {
 		maps.Copy(j.Annotations, inWindow(fmt.Sprintf("00:%02d-00:%02d, 02:%02d-24:00", first%58, first%58+lasts, i),
 			[]string{core.WindowFinish, core.WindowPause, core.WindowStop}[r.IntN(3)]))
 	}
+}
+
+// What is simulated of a JobSet is what the daemon does: which groups begin when, which failures begin it anew, and how it ends.
+func TestTheSimulationOfAJobSetIsWhatTheDaemonDoes(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := small(t)
+				defer w.End()
+				spec := randomJobSet(rand.New(rand.NewPCG(seed, 8)))
+				time.Sleep(1350 * time.Millisecond)
+				js := w.CreateJobSet("s", spec)
+				begin := js.CreationTimestamp.Time
+				annotated := map[string]func(simulation.Start) simulation.End{}
+				for _, g := range js.Spec.ReplicatedJobs {
+					annotated[g.Name] = asAnnotated(t, &batchv1.Job{Spec: g.Template.Spec})
+				}
+				result, err := simulation.Run(simulation.Config{
+					JobSets: []*jobsetv1.JobSet{js}, Begin: begin, MaxPods: 1000, Allocatable: requests.Resources{"cpu": 3000},
+					Settings: job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute},
+					Behave:   func(s simulation.Start) simulation.End { return annotated[s.Group](s) },
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Hour)
+				daemon := endOfSet(&w.JobSet("s").Status, begin)
+				for _, name := range w.JobNames() {
+					daemon = append(daemon, endOfJob(w.Job(name), begin))
+				}
+				simulated := endOfSet(&result.JobSets[0].Status, begin)
+				for _, j := range result.Jobs {
+					simulated = append(simulated, endOfJob(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: j.Name}, Status: j.Status}, begin))
+				}
+				slices.Sort(daemon)
+				slices.Sort(simulated)
+				if diff := cmp.Diff(daemon, simulated); diff != "" {
+					t.Errorf("%s\n-daemon +simulation:\n%s\n%s", spec, diff, result.Text())
+				}
+			})
+		})
+	}
+}
+
+func endOfSet(s *jobsetv1.JobSetStatus, begin time.Time) (lines []string) {
+	lines = append(lines, fmt.Sprintf("restarts %d, %d of them count, %s", s.Restarts, s.RestartsCountTowardsMax, s.TerminalState))
+	for _, g := range s.ReplicatedJobsStatus {
+		lines = append(lines, fmt.Sprintf("group %s: %d ready, %d succeeded, %d failed", g.Name, g.Ready, g.Succeeded, g.Failed))
+	}
+	for _, c := range s.Conditions {
+		at := int(c.LastTransitionTime.Sub(begin.Truncate(time.Second)).Seconds())
+		lines = append(lines, fmt.Sprintf("%s=%s %s at %d", c.Type, c.Status, c.Reason, at))
+	}
+	return lines
+}
+
+func endOfJob(j *batchv1.Job, begin time.Time) string {
+	said := "goes on"
+	if end := batch.End(&j.Status); end != nil {
+		said = fmt.Sprintf("%s at %d", end.Reason, int(end.LastTransitionTime.Sub(begin.Truncate(time.Second)).Seconds()))
+	}
+	return fmt.Sprintf("%s: %d succeeded, %d failed, %s", j.Name, j.Status.Succeeded, j.Status.Failed, said)
+}
+
+// randomJobSet makes the spec of a JobSet of which no two Jobs end at the same moment where their order matters, which is left to chance.
+func randomJobSet(r *rand.Rand) string {
+	var groups, fields []string
+	any := r.IntN(4) == 0
+	if any {
+		fields = append(fields, "successPolicy: {operator: Any}")
+	}
+	for i := range 1 + r.IntN(4) {
+		depends := ""
+		if i > 0 && r.IntN(2) == 0 {
+			depends = fmt.Sprintf("dependsOn: [{name: g%d, status: %s}], ", r.IntN(i), []string{"Ready", "Complete"}[r.IntN(2)])
+		}
+		limits := fmt.Sprintf("backoffLimit: %d", r.IntN(2))
+		if r.IntN(4) == 0 {
+			limits += fmt.Sprintf(", activeDeadlineSeconds: %d", 20+r.IntN(60))
+		}
+		replicas, pods, code := 1+r.IntN(3), 1+r.IntN(3), r.IntN(5)/4
+		parallelism := 1 + r.IntN(pods)
+		if code > 0 || any || strings.Contains(limits, "Deadline") {
+			replicas, parallelism = 1, 1
+		}
+		groups = append(groups, fmt.Sprintf(`{name: g%d, %sreplicas: %d, template: {spec: {%s, completions: %d, parallelism: %d, template: {metadata: {
+			annotations: {%s: %d.%ds, %s: "%d"}}, spec: {restartPolicy: Never}}}}}`, i, depends, replicas, limits, pods, parallelism,
+			simulated.Duration, 1+r.IntN(30), 101+i*13, simulated.ExitCode, code))
+	}
+	if r.IntN(3) > 0 {
+		rules := ""
+		if r.IntN(2) == 0 {
+			rules = fmt.Sprintf(`, rules: [{action: %s, onJobFailureReasons: [DeadlineExceeded]}]`, []string{"FailJobSet", "RestartJobSet"}[r.IntN(2)])
+		}
+		fields = append(fields, fmt.Sprintf("failurePolicy: {maxRestarts: %d, restartStrategy: %s%s}", r.IntN(4),
+			[]string{"Recreate", "BlockingRecreate"}[r.IntN(2)], rules))
+	}
+	if r.IntN(4) == 0 && !strings.Contains(strings.Join(groups, ""), "dependsOn") {
+		fields = append(fields, "startupPolicy: {startupPolicyOrder: InOrder}")
+	}
+	if r.IntN(10) == 0 {
+		fields = append(fields, "suspend: true")
+	}
+	return "{" + strings.Join(append(fields, "replicatedJobs: ["+strings.Join(groups, ", ")+"]"), ", ") + "}"
 }

@@ -16,12 +16,16 @@ import (
 )
 
 // CreateJobSet does what the API does with a new JobSet, of which the spec is given in YAML. Templates need no containers, and no
-// annotations of package simulated if their pods are to run for a minute; they end with success.
-func (w *World) CreateJobSet(name, spec string) *jobsetv1.JobSet {
+// annotations of package simulated if their pods are to run for a minute; they end with success. The JobSet has the annotations, each
+// behind its name.
+func (w *World) CreateJobSet(name, spec string, annotations ...string) *jobsetv1.JobSet {
 	w.T.Helper()
 	js := &jobsetv1.JobSet{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Namespace: "default", UID: uuid.NewUUID(), CreationTimestamp: metav1.Now(),
+		Name: name, Namespace: "default", UID: uuid.NewUUID(), CreationTimestamp: metav1.Now(), Annotations: map[string]string{},
 	}}
+	for i := 0; i+1 < len(annotations); i += 2 {
+		js.Annotations[annotations[i]] = annotations[i+1]
+	}
 	if err := yaml.UnmarshalStrict([]byte(spec), &js.Spec); err != nil {
 		w.T.Fatal(err)
 	}

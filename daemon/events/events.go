@@ -31,6 +31,17 @@ const (
 	Services           = "endpoint-slice-controller"
 )
 
+// ControllerOf returns the component that the events of objects of a kind come from, which controls Jobs or is one.
+func ControllerOf(kind string) string {
+	switch kind {
+	case "CronJob":
+		return CronJobController
+	case "JobSet":
+		return JobSetController
+	}
+	return JobController
+}
+
 // Limits, as for a cluster's components.
 const (
 	// A component may record this many events about an object at once, and then one in every interval.

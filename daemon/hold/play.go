@@ -49,6 +49,19 @@ func (p *Play) Note(j *batchv1.Job, c core.Concurrency, priority int32) (changed
 // Placed reports whether a Job has a place.
 func (p *Play) Placed(uid types.UID) bool { return p.of.holders[string(uid)] != nil }
 
+// Gone takes in that a Job of the group is gone, and reports whether there may be something to decide.
+func (p *Play) Gone(uid types.UID) bool {
+	if p.of.holders[string(uid)] != nil {
+		delete(p.of.holders, string(uid))
+		return true
+	}
+	if p.waits[uid] != nil {
+		p.leave(uid)
+		return true
+	}
+	return false
+}
+
 func (p *Play) leave(uid types.UID) {
 	p.of.leave(uid, p.waits[uid])
 	delete(p.waits, uid)

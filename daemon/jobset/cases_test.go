@@ -9,7 +9,10 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	batchapi "github.com/jobd/jobd/api/batch"
 )
 
 // TestCases plays the files of testdata/cases: what happens to a JobSet and its Jobs, and what is decided for that. With -rewrite it
@@ -76,6 +79,10 @@ var sentences = []struct {
 	}},
 	{form(`suspend`), func(w *world, _ []string) { w.js.Spec.Suspend = ptr.To(true) }},
 	{form(`resume`), func(w *world, _ []string) { w.js.Spec.Suspend = ptr.To(false) }},
+	{form(`pause`), func(w *world, _ []string) {
+		metav1.SetMetaDataAnnotation(&w.js.ObjectMeta, batchapi.PausedAnnotation, "2026-01-01T00:00:00Z")
+	}},
+	{form(`continue`), func(w *world, _ []string) { delete(w.js.Annotations, batchapi.PausedAnnotation) }},
 	{form(`node selector (\S+)`), func(w *world, s []string) {
 		for i := range w.js.Spec.ReplicatedJobs {
 			w.js.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec.NodeSelector = map[string]string{"where": s[0]}

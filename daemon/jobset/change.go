@@ -7,8 +7,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/jobset"
 )
 
 // Suspend suspends a Job, and reports whether it has changed.
@@ -18,6 +22,20 @@ func Suspend(j *batchv1.Job) bool {
 	}
 	j.Spec.Suspend = ptr.To(true)
 	j.Generation++
+	return true
+}
+
+// Pause has a Job be paused as its JobSet is, or not, and reports whether it has changed.
+func Pause(j *batchv1.Job, js *jobsetv1.JobSet) bool {
+	since, paused := jobset.Paused(js)
+	if was, is := j.Annotations[batch.PausedAnnotation]; is == paused && was == since {
+		return false
+	}
+	if j.Annotations = maps.Clone(j.Annotations); paused {
+		metav1.SetMetaDataAnnotation(&j.ObjectMeta, batch.PausedAnnotation, since)
+	} else {
+		delete(j.Annotations, batch.PausedAnnotation)
+	}
 	return true
 }
 

@@ -23,6 +23,8 @@ type Decision struct {
 	Create []New
 	// Suspend are Jobs to be suspended, Resume those to go on with the template as it is now.
 	Suspend, Resume []Job
+	// Pause are Jobs to be paused, or to go on, as the JobSet is.
+	Pause []Job
 	// Status is the JobSet's status, if Changed.
 	Status  jobsetv1.JobSetStatus
 	Changed bool
@@ -111,6 +113,7 @@ func (d *decision) judge() {
 	} else {
 		d.resume()
 	}
+	d.pause()
 }
 
 // finished ends what still goes on of a JobSet that has finished, and lets it expire.

@@ -30,6 +30,7 @@ type Record struct {
 	groups    map[string]*group
 	former    set
 	departing int
+	begun     bool
 }
 
 // set is some of the Jobs.
@@ -38,7 +39,7 @@ type set map[types.UID]*Job
 // group are the Jobs of a replicated Job in the present attempt, counted by what has become of them. One that has not finished, and is
 // being deleted, is in none of the sets.
 type group struct {
-	ready, busy, held                   int32
+	ready, busy, held, paused           int32 // paused are some of running and suspended
 	running, suspended, failed, success set
 }
 
@@ -62,6 +63,7 @@ type Job struct {
 	ready     bool
 	busy      bool // it has pods
 	suspended bool
+	paused    bool // or is to be
 	deleting  bool
 }
 
@@ -85,6 +87,7 @@ func summarize(j *batchv1.Job) *Job {
 	out := &Job{
 		UID: j.UID, Name: j.Name, Group: j.Labels[jobsetv1.ReplicatedJobNameKey],
 		suspended: ptr.Deref(j.Spec.Suspend, false), busy: j.Status.Active > 0, deleting: j.DeletionTimestamp != nil,
+		paused: batch.Paused(j.Annotations),
 	}
 	if attempt, err := strconv.ParseInt(j.Labels[jobset.RestartAttemptKey], 10, 32); err == nil {
 		out.attempt = int32(attempt)
@@ -105,12 +108,17 @@ func summarize(j *batchv1.Job) *Job {
 	return out
 }
 
-// SetJob folds in a Job that the JobSet controls, and reports whether Decide is to be called.
+// Begun reports whether a pod of any Job has run, as far as is known of the Jobs that have been there.
+func (r *Record) Begun() bool { return r.begun }
+
+// SetJob folds in a Job that the JobSet controls, and reports whether Decide is to be called: also when its first pod has begun to run.
 func (r *Record) SetJob(j *batchv1.Job) bool {
 	next := summarize(j)
+	begins := !r.begun && (j.Status.Succeeded > 0 || j.Status.Failed > 0 || ptr.Deref(j.Status.Ready, 0) > 0)
+	r.begun = r.begun || begins
 	if old, ok := r.jobs[j.UID]; ok {
 		if *old == *next {
-			return false
+			return begins
 		}
 		r.count(old, -1)
 	} else if s, index := r.slotOf(j.Name); s != nil {
@@ -206,6 +214,9 @@ func (r *Record) count(j *Job, by int32) {
 	}
 	if j.suspended {
 		g.held += by
+	}
+	if j.paused && !j.deleting {
+		g.paused += by
 	}
 	if j.ready {
 		g.ready += by

@@ -125,6 +125,17 @@ func (w *world) carryOut(d Decision) {
 		}
 		w.r.SetJob(w.jobs[ref.Name])
 	}
+	for _, ref := range d.Pause {
+		word := "continue "
+		if _, paused := jobset.Paused(w.js); paused {
+			word = "pause "
+		}
+		w.tell(word + ref.Name)
+		if !Pause(w.jobs[ref.Name], w.js) {
+			w.t.Errorf("%s is that for the second time", ref.Name)
+		}
+		w.r.SetJob(w.jobs[ref.Name])
+	}
 	for _, e := range d.Events {
 		w.tell(fmt.Sprintf("event %s %s: %s", e.Type, e.Reason, e.Message))
 	}

@@ -44,9 +44,11 @@ type JobSets struct {
 	claims  Claims
 	garbage Garbage
 	doors   *door.Keeper
+	notices Notices
 
 	known map[types.UID]*record
 	dirty *loop.Queue[string] // JobSets that something has happened to
+	sets  decoded
 }
 
 type record struct {
@@ -78,12 +80,19 @@ type Garbage interface {
 	NoteDeletion(key string, obj metav1.Object)
 }
 
+// Notices tell people what becomes of JobSets.
+type Notices interface {
+	// JobSetDecided takes in a JobSet after a decision, whether any pod of it has run, and whether it had finished before.
+	JobSetDecided(p *loop.Pass, key string, js *jobsetv1.JobSet, begun, finished bool) error
+}
+
 // New makes the controller.
-func New(timers *loop.Timers, jobs Jobs, claims Claims, garbage Garbage, doors *door.Keeper) *JobSets {
+func New(timers *loop.Timers, jobs Jobs, claims Claims, garbage Garbage, doors *door.Keeper, notices Notices) *JobSets {
 	known, dirty := map[types.UID]*record{}, loop.NewQueue[string]()
 	return &JobSets{
 		Children: loop.NewChildren(objects.JobSets, api.Of, known, dirty),
-		timers:   timers, jobs: jobs, claims: claims, garbage: garbage, doors: doors, known: known, dirty: dirty,
+		timers:   timers, jobs: jobs, claims: claims, garbage: garbage, doors: doors, notices: notices, known: known, dirty: dirty,
+		sets: decoded{sets: map[string]stored{}},
 	}
 }
 
@@ -123,6 +132,7 @@ func (c *JobSets) Gone(p *loop.Pass, o store.Object) {
 	case objects.JobSets:
 		uid := types.UID(o.UID)
 		c.forget(uid)
+		c.sets.drop(o.Key)
 		c.timers.Set(c, o.Key, time.Time{})
 		history.ForgetCreator(p, o.Key, uid)
 	case objects.Services:
@@ -172,23 +182,28 @@ func (c *JobSets) settle(p *loop.Pass, key string) error {
 	if !p.Works(key) {
 		return nil
 	}
-	js := &jobsetv1.JobSet{}
-	if ok, err := objects.Read(p, key, js); err != nil || !ok {
+	js, err := c.sets.read(p, key)
+	if err != nil || js == nil {
 		return err
 	}
 	rec, err := c.recordOf(p, key, js)
 	if err != nil {
 		return err
 	}
+	finished := api.End(&js.Status) != nil
 	d := jobset.Decide(js, rec.Record, p.Now, c.batch(p, key))
 	c.timers.Set(c, key, d.Wake)
 	if err := c.carryOut(p, js, rec, d); err != nil {
+		return err
+	}
+	if err := c.notices.JobSetDecided(p, key, js, rec.Begun(), finished); err != nil {
 		return err
 	}
 	if d.More {
 		c.dirty.Add(key)
 	} else if (d.Finished || js.DeletionTimestamp != nil) && rec.AllEnded() {
 		c.forget(js.UID)
+		c.sets.drop(key)
 	}
 	return nil
 }
@@ -251,6 +266,11 @@ func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d job
 			return err
 		}
 	}
+	for _, j := range d.Pause {
+		if err := c.change(p, js, j, func(job *batchv1.Job) bool { return jobset.Pause(job, js) }); err != nil {
+			return err
+		}
+	}
 	if d.Ended != "" {
 		p.Figures.JobSetEnded(js.Name, js.Namespace, d.Ended == jobsetv1.JobSetCompleted)
 	}
@@ -265,7 +285,7 @@ func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d job
 		return nil
 	}
 	js.Status = d.Status
-	return p.Put(rec.key, js)
+	return c.sets.put(p, rec.key, js)
 }
 
 // remove marks an object deleted, after what belongs to it, and reports whether that is new.

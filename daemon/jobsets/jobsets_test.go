@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/jobd/jobd/api/batch"
 	api "github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/controltest"
@@ -230,6 +231,38 @@ func TestSuspendedAndResumed(t *testing.T) {
 		w.EditJobSet("s", suspend(false))
 		time.Sleep(2 * time.Minute)
 		if got := state(w.JobSet("s")); got != "a 0/2/0 Completed" {
+			t.Error(got)
+		}
+	})
+}
+
+// A JobSet that is paused pauses its Jobs, also those that it creates meanwhile, over a restart of the daemon, and lets them go on.
+func TestPausedAndContinued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := controltest.New(t)
+		defer w.End()
+		w.CreateJobSet("s", `{failurePolicy: {maxRestarts: 1}, replicatedJobs: [{name: a, replicas: 2, `+pods("1m", "0")+`}, {name: b, dependsOn: [
+			{name: a, status: Complete}], `+pods("1m", "0")+`}]}`)
+		time.Sleep(30 * time.Second)
+		w.EditJobSet("s", func(js *jobsetv1.JobSet) {
+			metav1.SetMetaDataAnnotation(&js.ObjectMeta, batch.PausedAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
+		})
+		time.Sleep(10 * time.Minute)
+		w.Stop()
+		w.Start()
+		time.Sleep(10 * time.Minute)
+		for _, name := range []string{"s-a-0", "s-a-1"} {
+			if j := w.Job(name); batch.State(j) != batch.StatePaused || batch.PausedBy(&j.Status) != batch.PausedByUser {
+				t.Errorf("%s is %s", name, batch.State(j))
+			}
+		}
+		w.EditJobSet("s", func(js *jobsetv1.JobSet) { delete(js.Annotations, batch.PausedAnnotation) })
+		time.Sleep(29 * time.Second)
+		if got := state(w.JobSet("s")); got != "a 2/0/0 b 0/0/0 " {
+			t.Errorf("they were frozen for twenty minutes, and have a second left: %s", got)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := state(w.JobSet("s")); got != "a 0/2/0 b 0/1/0 Completed" {
 			t.Error(got)
 		}
 	})

@@ -1,4 +1,4 @@
-// Package notices is the concern of notices in the control loop: it sees what becomes of Jobs and CronJobs, lets package notify
+// Package notices is the concern of notices in the control loop: it sees what becomes of Jobs, JobSets and CronJobs, lets package notify
 // decide what that means to those who want to be told, and writes notices in the same transaction, so that none is lost and
 // none comes twice. Package daemon/receivers delivers what is written.
 //
@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
@@ -41,7 +42,9 @@ type Teller struct {
 	timers    *loop.Timers
 	receivers notify.Receivers
 
-	known map[types.UID]*record // Jobs that have not ended
+	known map[types.UID]*record // Jobs and JobSets that have not ended
+	// sets are the JobSets that were there at the start, with their marks, until they are decided on.
+	sets map[types.UID]mark
 	// marks are what is stored of those that have to be remembered over a restart, by the Job's key, until Jobs are recovered.
 	marks map[string]stored
 	// recovered are Jobs to look at that were there at the start: others may have ended them meanwhile, or they wait.
@@ -61,9 +64,9 @@ type record struct {
 	mark mark
 }
 
-// mark is what has to be remembered of a Job while it has not ended.
+// mark is what has to be remembered of a Job or JobSet while it has not ended.
 type mark struct {
-	Key string `json:"key"` // of the Job
+	Key string `json:"key"` // of the Job or JobSet
 	// Elsewhere: another controller ends it, in a transaction that is not ours.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Waits is the attempt of which it was told that it waits.
@@ -87,7 +90,8 @@ type pending struct {
 // NewTeller makes the controller. Without receivers there is nobody to be told, and whoever asks for that is told so.
 func NewTeller(timers *loop.Timers, receivers notify.Receivers) *Teller {
 	return &Teller{
-		timers: timers, receivers: receivers, known: map[types.UID]*record{}, marks: map[string]stored{}, recovered: map[types.UID]string{},
+		timers: timers, receivers: receivers, known: map[types.UID]*record{}, sets: map[types.UID]mark{},
+		marks: map[string]stored{}, recovered: map[types.UID]string{},
 		namespaces: map[string]map[string]string{}, pending: map[string]*pending{}, allowed: map[string]map[string]*rate.Limiter{},
 		strangers:  map[string]bool{},
 		pings:      pings{of: map[check][]waiting{}, checks: map[string]check{}},
@@ -125,6 +129,7 @@ func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 	if err != nil {
 		return err
 	}
+	t.rebuildSets(s)
 	s.Keys(objects.NoticeStandings+"/", "", func(key string) bool {
 		if _, name := objects.NameOf(key); t.receivers[name] == nil && name != notices.Others {
 			t.strangers[name] = true
@@ -132,7 +137,7 @@ func (t *Teller) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 		return true
 	})
 	s.Keys(objects.NoticeMemories+"/", "", func(key string) bool {
-		if namespace, name := objects.NameOf(key); strings.HasPrefix(name, notify.OfJobs) {
+		if namespace, name := objects.NameOf(key); strings.HasPrefix(name, notify.OfJobs) || strings.HasPrefix(name, notify.OfJobSets) {
 			t.remember(namespace, name)
 		}
 		return true
@@ -197,11 +202,14 @@ func (t *Teller) Fold(_ *loop.Pass, change loop.Change) error {
 }
 
 // Gone implements loop.GoneFollower.
-func (t *Teller) Gone(_ *loop.Pass, o store.Object) {
+func (t *Teller) Gone(p *loop.Pass, o store.Object) {
 	namespace, name := objects.NameOf(o.Key)
 	switch objects.ResourceOf(o.Key) {
 	case objects.NoticeStandings:
 		delete(t.strangers, name)
+		return
+	case objects.JobSets:
+		t.setGone(p, o.Key, types.UID(o.UID))
 		return
 	case objects.NoticeMemories:
 	default:
@@ -363,12 +371,8 @@ func (t *Teller) decide(p *loop.Pass, j *batchv1.Job, cj *batchv1.CronJob, was n
 	if len(wanted.Receivers) == 0 && !memory.Failed {
 		after.Failed = false // nobody would be told that it has recovered
 	}
-	if memory.Empty() && !after.Empty() && cj == nil && !t.remember(j.Namespace, name) {
-		after = notify.Memory{}
-		if err := p.Event(objects.JobReference(j), events.JobController, corev1.EventTypeWarning, NotDelivered, fmt.Sprintf(
-			"nobody will be told when a Job of this name has recovered: %d others of this namespace have failed, of which that is remembered",
-			maxRemembered,
-		)); err != nil {
+	if cj == nil {
+		if after, err = t.bounded(p, objects.JobReference(j), name, memory, after); err != nil {
 			return err
 		}
 	}
@@ -381,6 +385,17 @@ func (t *Teller) decide(p *loop.Pass, j *batchv1.Job, cj *batchv1.CronJob, was n
 		}
 	}
 	return nil
+}
+
+// bounded returns what is to be remembered under a name: nothing, which is told, if that is new and there is no room for it.
+func (t *Teller) bounded(p *loop.Pass, about corev1.ObjectReference, name string, was, is notify.Memory) (notify.Memory, error) {
+	if !was.Empty() || is.Empty() || t.remember(about.Namespace, name) {
+		return is, nil
+	}
+	return notify.Memory{}, p.Event(about, events.ControllerOf(about.Kind), corev1.EventTypeWarning, NotDelivered, fmt.Sprintf(
+		"nobody will be told when a %s of this name has recovered: %d others of this namespace have failed, of which that is remembered",
+		about.Kind, maxRemembered,
+	))
 }
 
 func nameOfCronJob(cj *batchv1.CronJob) string {
@@ -404,8 +419,11 @@ func (t *Teller) remember(namespace, name string) bool {
 	return true
 }
 
-// Due tells that a Job waits.
+// Due tells that a Job or JobSet waits.
 func (t *Teller) Due(p *loop.Pass, key string) error {
+	if objects.ResourceOf(key) == objects.JobSets {
+		return t.setDue(p, key)
+	}
 	j, ok, err := p.Jobs.Get(key)
 	if err != nil || !ok {
 		return err
@@ -435,8 +453,12 @@ func (t *Teller) Due(p *loop.Pass, key string) error {
 	return t.Tell(p, objects.JobReference(j), &n, wanted)
 }
 
-// wanted returns what a Job asks for, or what it belongs to: the CronJob that controls it, nil for none, and its namespace.
+// wanted returns what a Job asks for, or what it belongs to: the CronJob that controls it, nil for none, and its namespace. Of the Jobs of
+// a JobSet only those are told of that say so: the JobSet is told of as a whole.
 func (t *Teller) wanted(j *batchv1.Job, cj *batchv1.CronJob) notices.Wanted {
+	if set, _ := batch.SetOf(j); set != "" && len(notices.Names(j.Annotations)) == 0 {
+		return notices.Wanted{}
+	}
 	var ofCronJob map[string]string
 	if cj != nil {
 		ofCronJob = cj.Annotations
@@ -525,16 +547,9 @@ func (t *Teller) lost(p *loop.Pass, about corev1.ObjectReference, n *notify.Noti
 	if err := t.refused(p, about, n, receiver, why); err != nil {
 		return err
 	}
-	return p.Event(about, source(about), corev1.EventTypeWarning, NotDelivered, fmt.Sprintf("%s is not told of %q: %s", receiver, n.Kind, why))
+	message := fmt.Sprintf("%s is not told of %q: %s", receiver, n.Kind, why)
+	return p.Event(about, events.ControllerOf(about.Kind), corev1.EventTypeWarning, NotDelivered, message)
 }
 
 // NotDelivered is the reason of the event of a notice that a receiver will not get.
 const NotDelivered = "NoticeNotDelivered"
-
-// source returns the component that an object's events come from.
-func source(about corev1.ObjectReference) string {
-	if about.Kind == "CronJob" {
-		return events.CronJobController
-	}
-	return events.JobController
-}

@@ -11,13 +11,14 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// What is remembered of a CronJob or of Jobs of one name is stored by these names, in their namespace.
+// What is remembered of a CronJob, or of Jobs or JobSets of one name, is stored by these names, in their namespace.
 const (
 	OfCronJob = "cronjob."
 	OfJobs    = "job."
+	OfJobSets = "jobset."
 )
 
-// MemoryKey is the key of what is remembered, by a name that begins with OfCronJob or OfJobs.
+// MemoryKey is the key of what is remembered, by a name that begins with one of these.
 func MemoryKey(namespace, name string) string {
 	return store.Key(objects.NoticeMemories, namespace, name)
 }

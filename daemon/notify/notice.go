@@ -21,13 +21,13 @@ type Notice struct {
 	// ID is the same however often the notice is delivered, and whoever receives it.
 	ID   string       `json:"id"`
 	Kind notices.Kind `json:"kind"`
-	// Object is what it is about: a Job or a CronJob.
+	// Object is what it is about: a Job, a JobSet or a CronJob.
 	Object Object `json:"object"`
 	// CronJob is the one that controls the Job; empty for none.
 	CronJob string    `json:"cronJob,omitempty"`
 	Attempt int       `json:"attempt,omitempty"` // of the Job
 	At      time.Time `json:"at"`                // when it happened
-	// Result is that of a Job that has ended: Complete or Failed. Reason and Message are those of its last condition.
+	// Result is that of a Job or JobSet that has ended: Complete or Failed. Reason and Message are those of its last condition.
 	Result  string `json:"result,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`

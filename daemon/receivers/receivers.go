@@ -20,8 +20,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/scheme"
@@ -490,17 +492,20 @@ func (d *Deliveries) forget(ctx context.Context) error {
 	})
 }
 
+func apiVersionOf(kind string) string {
+	if kind == "JobSet" {
+		return jobsetv1.GroupVersion.String()
+	}
+	return batchv1.SchemeGroupVersion.String()
+}
+
 // tellLost writes the event of a notice that could not be delivered.
 func (d *Deliveries) tellLost(tx *store.Tx, receiver string, p *notify.Pending, now time.Time) error {
 	about := corev1.ObjectReference{
-		APIVersion: "batch/v1", Kind: p.Object.Kind, Namespace: p.Object.Namespace, Name: p.Object.Name, UID: types.UID(p.Object.UID),
+		APIVersion: apiVersionOf(p.Object.Kind), Kind: p.Object.Kind, Namespace: p.Object.Namespace, Name: p.Object.Name, UID: types.UID(p.Object.UID),
 	}
 	if ns, ok := tx.Get(store.Key(objects.Namespaces, "", about.Namespace)); !ok || ns.Version == 0 {
 		return nil // there is nobody left to see it
-	}
-	component := events.JobController
-	if about.Kind == "CronJob" {
-		component = events.CronJobController
 	}
 	// What the receiver has answered is for administrators: jobctl notify, and the log.
 	message := fmt.Sprintf("%s could not be told of %q", receiver, p.Kind)
@@ -508,7 +513,7 @@ func (d *Deliveries) tellLost(tx *store.Tx, receiver string, p *notify.Pending, 
 		message = fmt.Sprintf("not all that %s stands for could be told of %q", receiver, p.Kind)
 	}
 	d.mu.Lock()
-	e := d.events.Event(about, component, corev1.EventTypeWarning, teller.NotDelivered, message, now)
+	e := d.events.Event(about, events.ControllerOf(about.Kind), corev1.EventTypeWarning, teller.NotDelivered, message, now)
 	d.mu.Unlock()
 	if e == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 // Rule says how the containers of some pods end.
 type Rule struct {
 	// Which starts it is for; nil stands for all.
-	index, pod, start, restart *span
-	container, job             string
+	index, pod, start, restart, attempt *span
+	container, job, group               string
 	// chance is the probability with which it applies to one of them.
 	chance float64
 
@@ -42,6 +42,8 @@ var Default = End{After: time.Second}
 //	restart=N or N-M    the restarts of a container in its pod; the first start is 0
 //	container=NAME
 //	job=NAME            where several Jobs are played
+//	group=NAME          a group of a JobSet
+//	attempt=N or N-M    the attempts of a JobSet, from 1
 //	chance=P            only with this probability, from 0 to 1
 //
 // Nothing, or *, is all. After it, exit=CODE (default 0) and after=DURATION or DURATION-DURATION (default 1s) say how they
@@ -75,12 +77,18 @@ func ParseRule(text string) (Rule, error) {
 			if r.job = value; value == "" {
 				err = fmt.Errorf("names no Job")
 			}
+		case "group":
+			if r.group = value; value == "" {
+				err = fmt.Errorf("names no group of a JobSet")
+			}
+		case "attempt":
+			r.attempt, err = parseSpan(value, 1)
 		case "chance":
 			if r.chance, err = strconv.ParseFloat(value, 64); err != nil || !(r.chance >= 0 && r.chance <= 1) {
 				err = fmt.Errorf("%q is not a probability from 0 to 1", value)
 			}
 		default:
-			err = fmt.Errorf("before the colon there may be index, pod, start, restart, container, job and chance")
+			err = fmt.Errorf("before the colon there may be index, pod, start, restart, container, job, group, attempt and chance")
 		}
 		if err != nil {
 			return r, fmt.Errorf("%q in %q: %w", field, text, err)
@@ -160,7 +168,8 @@ func Rules(rules []Rule, seed uint64, other func(Start) End) func(Start) End {
 		for i := range rules {
 			r := &rules[i]
 			if !r.index.has(s.Index) || !r.pod.has(s.Pod) || !r.start.has(s.Number) || !r.restart.has(s.Restart) ||
-				r.container != "" && r.container != s.Container || r.job != "" && r.job != s.Job || r.chance < 1 && random.Float64() >= r.chance {
+				!r.attempt.has(s.Attempt) || r.container != "" && r.container != s.Container || r.job != "" && r.job != s.Job ||
+				r.group != "" && r.group != s.Group || r.chance < 1 && random.Float64() >= r.chance {
 				continue
 			}
 			end := End{After: r.from, Exit: r.exit, OOM: r.oom, Needs: r.needs}

@@ -150,6 +150,7 @@ func (s *simulation) removeIfOver(p *simulated) bool {
 	s.node.Gone(p.UID)
 	delete(s.byUID, p.UID)
 	p.of.pods[p.number-1] = nil
+	p.of.there--
 	p.of.dirty = true
 	return true
 }
@@ -231,7 +232,11 @@ func (s *played) decide() error {
 	s.wake = d.Wake
 	for _, n := range d.Create {
 		if s.created >= s.MaxCreated {
-			return fmt.Errorf("the Job has created %d pods in %s and has not ended: this is not simulated any further", s.created, s.now.Sub(s.Begin))
+			what := "the Job has"
+			if s.several() {
+				what = "the Jobs have"
+			}
+			return fmt.Errorf("%s created %d pods in %s and not ended: this is not simulated any further", what, s.created, s.now.Sub(s.Begin))
 		}
 		p, err := s.create(n)
 		if err != nil {
@@ -264,6 +269,9 @@ func (s *played) decide() error {
 	}
 	s.dirty = s.dirty || d.More
 	s.tellBackoff()
+	if s.job.DeletionTimestamp != nil && s.there == 0 {
+		s.set.gone(s)
+	}
 	return nil
 }
 

@@ -87,6 +87,9 @@ func (s *played) changed() {
 		}
 	}
 	s.dirty = true
+	if s.set != nil {
+		s.set.follow(s)
+	}
 }
 
 // stillAwaits says for which Jobs a Job waits for ever.

@@ -1,9 +1,9 @@
-// Package simulation plays Jobs to their end in virtual time: which pods are created when, what each of them counts as,
+// Package simulation plays Jobs and JobSets to their end in virtual time: which pods are created when, what each of them counts as,
 // and how the Jobs end.
 //
-// In come one or several Jobs and how their containers behave. Out goes a timeline with the final status. All decisions are the
-// daemon's own (daemon/job, daemon/pod, daemon/node, daemon/hold), and so are forecasts (daemon/forecast); only what happens to
-// containers is made up. Nothing here does I/O, and the same input always gives the same output.
+// In come Jobs and JobSets and how their containers behave. Out goes a timeline with the final status. All decisions are the
+// daemon's own (daemon/job, daemon/jobset, daemon/pod, daemon/node, daemon/hold), and so are forecasts (daemon/forecast); only what
+// happens to containers is made up. Nothing here does I/O, and the same input always gives the same output.
 package simulation
 
 import (
@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
@@ -40,6 +41,9 @@ const nodeName = "simulated"
 type Start struct {
 	// Job is the name of the Job.
 	Job string
+	// Group is that of a Job of a JobSet, and Attempt the JobSet's, from 1; of others they are empty and 1.
+	Group   string
+	Attempt int
 	// Pod counts the pods of the Job from 1, in the order of their creation.
 	Pod int
 	// Index is the completion index, -1 for none.
@@ -62,11 +66,12 @@ type End struct {
 
 // Config is what is simulated.
 type Config struct {
-	// Job is as the API stores it: with defaults, validated, with a UID.
+	// Job is as the API stores it: with defaults, validated, with a UID. It is nil if there are only JobSets.
 	Job *batchv1.Job
-	// More are Jobs that are played with it on the same machine. Each begins when it was created, but not before Begin. All have different
-	// names and UIDs.
-	More []*batchv1.Job
+	// More are Jobs that are played with it on the same machine, and JobSets too. Each begins when it was created, but not before Begin.
+	// All have different names and UIDs.
+	More    []*batchv1.Job
+	JobSets []*jobsetv1.JobSet
 	// Namespaces, with what their annotations say of Jobs, and PriorityClasses are those that the Jobs name. A namespace may be missing.
 	Namespaces      []*corev1.Namespace
 	PriorityClasses []*schedulingv1.PriorityClass
@@ -94,10 +99,12 @@ type Entry struct {
 	At time.Duration `json:"-"`
 	// Seconds is the same, for programs.
 	Seconds float64 `json:"seconds"`
-	// What is Created, Started, Ended, Counted, BackOff, Waits, Begins, Deleted, Preempted, Paused, Continued, Signaled or Condition.
+	// What is Created, Started, Ended, Counted, BackOff, Waits, Begins, Restarts, Deleted, Preempted, Paused, Continued, Signaled or
+	// Condition.
 	What string `json:"what"`
-	// Job is empty where only one is played.
-	Job string `json:"job,omitempty"`
+	// Job is empty where only one is played, and where it is about the JobSet.
+	Job    string `json:"job,omitempty"`
+	JobSet string `json:"jobSet,omitempty"`
 	// Pod and Index are empty where it is not about a pod.
 	Pod     string `json:"pod,omitempty"`
 	Index   *int   `json:"index,omitempty"`
@@ -109,16 +116,19 @@ type Entry struct {
 // Result is what has happened.
 type Result struct {
 	Timeline []Entry `json:"timeline"`
-	// What has become of Config.Job.
-	JobResult
-	// Jobs is what has become of each Job, if several were played.
-	Jobs []JobResult `json:"jobs,omitempty"`
+	// What has become of Config.Job; nil if there was none.
+	*JobResult
+	// Jobs is what has become of each Job, if several were played. Of a JobSet, they are those that are there at the end.
+	Jobs    []JobResult    `json:"jobs,omitempty"`
+	JobSets []JobSetResult `json:"jobSets,omitempty"`
 }
 
 // JobResult is what has become of a Job.
 type JobResult struct {
 	// Name is empty where only one is played.
-	Name   string            `json:"name,omitempty"`
+	Name string `json:"name,omitempty"`
+	// JobSet is the one to which it belongs.
+	JobSet string            `json:"jobSet,omitempty"`
 	Status batchv1.JobStatus `json:"status"`
 	// Pods is how many pods were created.
 	Pods int `json:"pods"`
@@ -164,6 +174,7 @@ type simulation struct {
 	moved      time.Time // when something has happened last that was not a window
 	node       *node.Node
 	jobs       []*played    // in the order in which they begin
+	sets       []*playedSet // in the same order
 	live       []*simulated // the pods for which something is left to be done
 	byUID      map[types.UID]*simulated
 	created    int // pods
@@ -178,11 +189,13 @@ type simulation struct {
 type played struct {
 	*simulation
 	job      *batchv1.Job
+	set      *playedSet // nil for none
 	record   *job.Record
 	begin    time.Time // of it
 	begun    bool
 	priority int32         // of its pods
 	pods     []*simulated  // in the order of their creation; those that are gone are nil
+	there    int           // pods that are not gone
 	attempts map[int]int   // of an index
 	took     forecast.Runs // of its pods that have succeeded
 	wake     time.Time
@@ -193,6 +206,7 @@ type played struct {
 	gang     string    // the key of the PodGroup, empty for none
 	backoff  time.Time // the last one that the timeline tells, and those of indexes
 	held     map[int32]time.Time
+	attempt  int // of the JobSet, in which it was made
 }
 
 // simulated is a pod.
@@ -246,58 +260,92 @@ func newSimulation(c Config) (*simulation, error) {
 	// The machine that is made up is one that the pods run on: it has the labels that they select.
 	described := &corev1.Node{}
 	described.Labels = map[string]string{}
-	for _, j := range append([]*batchv1.Job{c.Job}, c.More...) {
-		for name, value := range j.Spec.Template.Spec.NodeSelector {
-			if _, known := described.Labels[name]; !known {
-				described.Labels[name] = value
-			}
-		}
-		of := &played{simulation: s, job: j.DeepCopy(), begin: c.Begin, attempts: map[int]int{}, held: map[int32]time.Time{}}
-		spec := j.Spec.Template.Spec.DeepCopy()
-		if name := spec.PriorityClassName; len(c.More) == 0 && name != "" { // a priority means nothing to a single Job
+	jobs := slices.Clone(c.More)
+	if c.Job != nil {
+		jobs = append([]*batchv1.Job{c.Job}, jobs...)
+	}
+	for _, j := range jobs {
+		label(described, &j.Spec.Template)
+		if name := j.Spec.Template.Spec.PriorityClassName; len(jobs) == 1 && len(c.JobSets) == 0 && name != "" { // a priority means nothing to a single Job
 			s.PriorityClasses = append(slices.Clone(s.PriorityClasses), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
-		if err := s.prioritize(spec); err != nil {
-			return nil, fmt.Errorf("jobs/%s: %w", j.Name, err)
+		of, err := s.newPlayed(j.DeepCopy())
+		if err != nil {
+			return nil, err
 		}
-		of.priority = *spec.Priority
 		if j != c.Job && j.CreationTimestamp.After(c.Begin) {
 			of.begin = j.CreationTimestamp.Time
 		}
 		s.jobs = append(s.jobs, of)
 	}
+	for _, js := range c.JobSets {
+		for i := range js.Spec.ReplicatedJobs {
+			label(described, &js.Spec.ReplicatedJobs[i].Template.Spec.Template)
+		}
+		s.sets = append(s.sets, newPlayedSet(s, js))
+	}
 	slices.SortStableFunc(s.jobs, func(a, b *played) int { return a.begin.Compare(b.begin) })
+	slices.SortStableFunc(s.sets, func(a, b *playedSet) int { return a.begin.Compare(b.begin) })
 	s.node.Describe(described)
 	return s, nil
+}
+
+// label gives the machine the labels that pods select, unless it has others of these names.
+func label(described *corev1.Node, template *corev1.PodTemplateSpec) {
+	for name, value := range template.Spec.NodeSelector {
+		if _, known := described.Labels[name]; !known {
+			described.Labels[name] = value
+		}
+	}
+}
+
+// newPlayed returns a Job that begins with the simulation.
+func (s *simulation) newPlayed(j *batchv1.Job) (*played, error) {
+	of := &played{simulation: s, job: j, begin: s.Begin, attempts: map[int]int{}, held: map[int32]time.Time{}}
+	spec := j.Spec.Template.Spec.DeepCopy()
+	if err := s.prioritize(spec); err != nil {
+		return nil, fmt.Errorf("jobs/%s: %w", j.Name, err)
+	}
+	of.priority = *spec.Priority
+	return of, nil
 }
 
 // account is whose use of the machine pods of a namespace are.
 func account(namespace string) string { return "namespace " + namespace }
 
 // several reports whether there is more than one Job, so that the timeline has to say which is meant.
-func (s *simulation) several() bool { return len(s.jobs) > 1 }
+func (s *simulation) several() bool { return len(s.jobs) > 1 || len(s.sets) > 0 }
 
-// arrive lets the Jobs begin whose time has come.
+// arrive lets the Jobs and JobSets begin whose time has come.
 func (s *simulation) arrive() {
 	for _, j := range s.jobs {
-		if j.begun || j.begin.After(s.now) {
-			continue
+		if !j.begun && !j.begin.After(s.now) {
+			j.arrive("is created")
 		}
-		j.begun, j.dirty = true, true
-		j.record = job.NewRecord(j.job, nil)
-		j.record.Inherit(core.WindowOf(s.namespaces[j.job.Namespace]))
-		if s.several() {
-			j.tell("Begins", nil, "is created")
-		}
-		j.enter()
 	}
+	for _, set := range s.sets {
+		if !set.begun && !set.begin.After(s.now) {
+			set.arrive()
+		}
+	}
+}
+
+// arrive lets a Job begin.
+func (s *played) arrive(words string) {
+	s.begun, s.dirty = true, true
+	s.record = job.NewRecord(s.job, nil)
+	s.record.Inherit(core.WindowOf(s.namespaces[s.job.Namespace]))
+	if s.several() {
+		s.tell("Begins", nil, "%s", words)
+	}
+	s.enter()
 }
 
 // settle takes all decisions that are due now, in the order of the daemon: pods, Jobs, what holds those back, admission.
 func (s *simulation) settle() error {
 	s.arrive()
 	for {
-		of := s.jobDue()
+		of, set := s.jobDue(), s.setDue()
 		switch {
 		case s.settlePod():
 		case of != nil:
@@ -305,6 +353,10 @@ func (s *simulation) settle() error {
 				return err
 			}
 		case s.settleHolds():
+		case set != nil:
+			if err := set.decide(); err != nil {
+				return err
+			}
 		case s.admit():
 		default:
 			s.tellWaits()
@@ -327,6 +379,11 @@ func (s *simulation) next() (next time.Time, others bool) {
 	}
 	ofJobs := next
 	next = time.Time{}
+	for _, set := range s.sets {
+		if !set.begun {
+			note(set.begin)
+		}
+	}
 	for _, j := range s.jobs {
 		if !j.begun {
 			note(j.begin)
@@ -359,7 +416,8 @@ func (s *simulation) repeats(next time.Time) bool {
 
 // over reports whether the Jobs have ended and nothing is left to be done for their pods.
 func (s *simulation) over() bool {
-	return len(s.live) == 0 && !slices.ContainsFunc(s.jobs, func(j *played) bool { return !j.begun || !j.record.Finished() })
+	return len(s.live) == 0 && !slices.ContainsFunc(s.jobs, func(j *played) bool { return !j.begun || !j.record.Finished() }) &&
+		!slices.ContainsFunc(s.sets, func(set *playedSet) bool { return !set.finished() })
 }
 
 // stuck says why nothing more happens to a Job that has not ended.
@@ -392,11 +450,17 @@ func (s *simulation) finish() *Result {
 		r := j.finish()
 		if s.several() {
 			r.Name = j.job.Name
+			if j.set != nil {
+				r.JobSet = j.set.set.Name
+			}
 			s.result.Jobs = append(s.result.Jobs, r)
 		}
-		if j.job.UID == s.Job.UID {
-			s.result.JobResult = r
+		if s.Job != nil && j.job.UID == s.Job.UID {
+			s.result.JobResult = &r
 		}
+	}
+	for _, set := range s.sets {
+		s.result.JobSets = append(s.result.JobSets, set.result())
 	}
 	return &s.result
 }
@@ -478,7 +542,11 @@ func (s *played) start(p *simulated, container string, attempt int) {
 			}
 			count = s.attempts[p.index]
 		}
-		end := s.Behave(Start{Job: s.job.Name, Pod: p.number, Index: p.index, Number: count, Container: container, Restart: attempt})
+		start := Start{Job: s.job.Name, Attempt: 1, Pod: p.number, Index: p.index, Number: count, Container: container, Restart: attempt}
+		if s.set != nil {
+			start.Group, start.Attempt = s.job.Labels[jobsetv1.ReplicatedJobNameKey], s.attempt
+		}
+		end := s.Behave(start)
 		r.due, r.exitCode = s.now.Add(max(0, end.After)), end.Exit
 		if limit := memoryLimit(p.Pod, container); end.OOM || limit > 0 && limit < end.Needs {
 			r.exitCode, r.oom = 128+int(syscall.SIGKILL), true
@@ -571,6 +639,7 @@ func (s *played) create(n job.NewPod) (*simulated, error) {
 	}
 	s.created++
 	s.pods = append(s.pods, sim)
+	s.there++
 	s.byUID[p.UID] = sim
 	s.enliven(sim)
 	if sim.index >= 0 {

@@ -91,6 +91,8 @@ func (r *Result) Text() string {
 		switch {
 		case e.Pod != "":
 			who = "pods/" + e.Pod + " "
+		case e.JobSet != "":
+			who = "jobsets/" + e.JobSet + " "
 		case e.Job != "" && e.What != "Condition":
 			who = "jobs/" + e.Job + " "
 		}
@@ -101,11 +103,16 @@ func (r *Result) Text() string {
 		fmt.Fprintf(&b, "%10s  %s%s\n", e.At.Round(time.Millisecond), who, message)
 	}
 	b.WriteString("\n")
-	if len(r.Jobs) == 0 {
+	if len(r.Jobs) == 0 && r.JobResult != nil {
 		r.JobResult.write(&b)
 	}
 	for i := range r.Jobs {
-		r.Jobs[i].write(&b)
+		if r.Jobs[i].JobSet == "" { // of a JobSet its groups are told
+			r.Jobs[i].write(&b)
+		}
+	}
+	for i := range r.JobSets {
+		r.JobSets[i].write(&b)
 	}
 	return b.String()
 }

@@ -46,6 +46,11 @@ func (m *Manifests) Create(ctx context.Context, client *Client, namespace string
 	if err == nil {
 		return created, nil
 	}
+	return nil, m.withHelp(err)
+}
+
+// withHelp returns why the objects could not be created, and what may help: the field that may be meant, or how to make the namespace.
+func (m *Manifests) withHelp(err error) error {
 	var sent [][]byte
 	for _, u := range append([]*unstructured.Unstructured{m.Job}, m.Others...) {
 		if raw, failed := json.Marshal(u.Object); failed == nil {
@@ -55,7 +60,7 @@ func (m *Manifests) Create(ctx context.Context, client *Client, namespace string
 	if help := cmp.Or(Mistyped(err.Error(), sent...), NamespaceMissing(err.Error())); help != "" {
 		err = fmt.Errorf("%w\n%s", err, help)
 	}
-	return nil, err
+	return err
 }
 
 // prepare applies the objects beside the Job or the JobSet, and returns it as it is to be created.

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -476,12 +475,7 @@ func (m *Manifests) CreateSet(ctx context.Context, client *Client, namespace str
 	if err == nil {
 		return js, nil
 	}
-	if raw, failed := json.Marshal(m.Job.Object); failed == nil {
-		if help := Mistyped(err.Error(), raw); help != "" {
-			err = fmt.Errorf("%w\n%s", err, help)
-		}
-	}
-	return nil, err
+	return nil, m.withHelp(err)
 }
 
 func (m *Manifests) createSet(ctx context.Context, client *Client, namespace string, dryRun bool) (*jobsetv1.JobSet, error) {

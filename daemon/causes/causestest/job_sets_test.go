@@ -82,6 +82,9 @@ func setCases() map[string]setCase {
 			js.Spec.Suspend = ptr.To(true)
 			js.Labels = map[string]string{batch.KueueLabel: "q"}
 		}, want: []string{"is suspended.", "has no effect here: there is no Kueue", "jobctl resume jobsets/s -n n"}},
+		"paused": {change: func(js *jobsetv1.JobSet) {
+			js.Annotations = map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
+		}, want: []string{"is paused. So far", "It is paused (jobd.dev/paused-at)", "jobctl continue jobsets/s -n n"}},
 		"managed elsewhere": {change: func(js *jobsetv1.JobSet) { js.Spec.ManagedBy = ptr.To("example.com/x") },
 			want: []string{"nothing here makes its Jobs"}},
 		"deleted": {change: func(js *jobsetv1.JobSet) {

@@ -39,6 +39,7 @@ var jobSetCauses = []jobSetCause{
 	jobSetElsewhere,
 	jobSetEnd,
 	jobSetSuspended,
+	jobSetPaused,
 	jobSetRefused,
 	jobSetFormer,
 	jobSetTold,
@@ -101,6 +102,7 @@ func (v *jobSetView) state(reason string) (state, message string) {
 	} else {
 		reason = "."
 	}
+	_, paused := jobset.Paused(v.set)
 	active := false
 	for _, s := range v.counts {
 		active = active || s.Ready > 0 || s.Active > 0 && v.told == nil
@@ -114,6 +116,8 @@ func (v *jobSetView) state(reason string) (state, message string) {
 		return batch.StateFailed, "has failed (" + v.end.Reason + ")" + reason
 	case jobset.Suspended(v.set):
 		return batch.StateSuspended, "is suspended."
+	case paused && v.goesOn():
+		return batch.StatePaused, "is paused. So far " + v.progress()
 	case condition(jobsetv1.JobSetRestarting):
 		return "Restarting", fmt.Sprintf("begins its attempt %d%s", v.set.Status.Restarts+1, reason)
 	case active:
@@ -230,6 +234,22 @@ func jobSetSuspended(v *jobSetView) []why.Cause {
 		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
 	}
 	c.Help = []string{v.command("resume")}
+	return []why.Cause{c}
+}
+
+// jobSetPaused is batch.PausedAnnotation.
+func jobSetPaused(v *jobSetView) []why.Cause {
+	since, paused := jobset.Paused(v.set)
+	if !paused || !v.goesOn() || v.Source != why.FromRecords {
+		return nil
+	}
+	c := why.Cause{
+		Type: "Paused", Brief: "paused", Help: []string{v.command("continue")},
+		Message: fmt.Sprintf("It is paused (%s), so the containers of its pods are frozen, and its Jobs get no new pods.", batch.PausedAnnotation),
+	}
+	if at, err := time.Parse(time.RFC3339Nano, since); err == nil {
+		c.Since = why.At(at)
+	}
 	return []why.Cause{c}
 }
 
