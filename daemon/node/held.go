@@ -70,7 +70,7 @@ func (n *Node) Lacks(pods []Expected) string {
 	}
 	taken := tally{}
 	for i, e := range pods {
-		w := &waiter{Pod: e.Pod, account: &account{}, line: &line{}}
+		w := &waiter{Pod: e.Pod, order: orderOf(e.Pod), account: &account{}, line: &line{}}
 		if i == 0 {
 			taken.merge(n.taken(w))
 		}
