@@ -49,6 +49,9 @@ func (p *Play) Note(j *batchv1.Job, c core.Concurrency, priority int32) (changed
 // Placed reports whether a Job has a place.
 func (p *Play) Placed(uid types.UID) bool { return p.of.holders[string(uid)] != nil }
 
+// Line returns who has places and who waits.
+func (p *Play) Line() Line { return p.of.line() }
+
 func (p *Play) leave(uid types.UID) {
 	p.of.leave(uid, p.waits[uid])
 	delete(p.waits, uid)
