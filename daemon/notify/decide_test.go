@@ -197,9 +197,11 @@ func TestChoose(t *testing.T) {
 		want  string
 		again time.Time
 	}{
-		"nothing":                             {},
-		"the first":                           {queue: []Waiting{{"1", "a", time.Time{}, 0, false}, {"2", "b", time.Time{}, 0, false}}, want: "1"},
-		"not behind one that has failed":      {queue: []Waiting{{"1", "a", later, 0, false}, {"2", "a", time.Time{}, 0, false}, {"3", "b", now, 0, false}}, want: "3"},
+		"nothing":   {},
+		"the first": {queue: []Waiting{{"1", "a", time.Time{}, 0, false}, {"2", "b", time.Time{}, 0, false}}, want: "1"},
+		"not behind one that has failed": {
+			queue: []Waiting{{"1", "a", later, 0, false}, {"2", "a", time.Time{}, 0, false}, {"3", "b", now, 0, false}}, want: "3",
+		},
 		"behind one that some have not taken": {queue: []Waiting{{"1", "a", later, 0, true}, {"2", "a", time.Time{}, 0, false}}, want: "2"},
 		"all have failed":                     {queue: []Waiting{{"1", "a", later.Add(1), 0, false}, {"2", "a", time.Time{}, 0, false}, {"3", "b", later, 0, false}}, again: later},
 	} {
