@@ -5,6 +5,7 @@
 package quota
 
 import (
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,33 @@ func Check(quotas []corev1.ResourceQuota, a admission.Attributes) ([]corev1.Reso
 		return nil, nil
 	}
 	return resourcequota.CheckRequest(quotas, a, evaluatorOf(a.GetResource().GroupResource()), nil)
+}
+
+// Times returns which of the quotas does not allow so many times what one object uses, by what was used before it and with it; nil if all
+// do.
+func Times(before, with []corev1.ResourceQuota, times int) error {
+	for i := range before {
+		was, is := before[i].Status.Used, with[i].Status.Used
+		for _, name := range library.ResourceNames(before[i].Status.Hard) {
+			one, hard := is[name].DeepCopy(), before[i].Status.Hard[name]
+			one.Sub(was[name])
+			all := one.DeepCopy()
+			if one.Sign() <= 0 || all.Mul(int64(times)) && !more(was[name], all, hard) {
+				continue
+			}
+			used := was[name]
+			return fmt.Errorf("exceeded quota: %s, requested: %s=%s, used: %s=%s, limited: %s=%s",
+				before[i].Name, name, all.String(), name, used.String(), name, hard.String())
+		}
+	}
+	return nil
+}
+
+// more reports whether what is used, with something else, is more than a limit.
+func more(used, other, limit resource.Quantity) bool {
+	used = used.DeepCopy()
+	used.Add(other)
+	return used.Cmp(limit) > 0
 }
 
 // Counts reports whether a quota limits anything that objects of a resource use.

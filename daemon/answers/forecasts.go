@@ -7,18 +7,17 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/forecast"
 	historywire "github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/forecast"
 	"github.com/jobd/jobd/daemon/history"
+	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -41,18 +40,9 @@ type Forecasts struct {
 	mu        sync.Mutex
 	durations map[string]*history.Durations
 	read      time.Time
-	starts    map[types.UID]wire.Expected // by Job
-	ahead     *ahead
-	windows   map[types.UID]*core.Window // the same, of those that have one
-	running   map[types.UID]begun        // the pod of a Job that runs which has started first
+	ahead     *forecast.Ahead
 	looked    time.Time
 	sweep     *time.Timer
-}
-
-// begun is when a pod has started, and for how long it was paused since.
-type begun struct {
-	at        time.Time
-	pausedFor time.Duration
 }
 
 // NewForecasts makes what knows nothing yet.
@@ -71,7 +61,7 @@ func (f *Forecasts) Forecasts(ctx context.Context, jobs []*batchv1.Job) (map[typ
 	out := map[types.UID]*wire.Forecast{}
 	err := f.store.View(func(s *store.Snapshot) error {
 		for _, j := range jobs {
-			of, err := f.of(s, j, now)
+			of, err := f.ahead.Of(known{f, s}, j, now)
 			if err != nil {
 				return err
 			}
@@ -93,68 +83,12 @@ func (f *Forecasts) forecast(ctx context.Context, j *batchv1.Job) (*wire.Forecas
 	return all[j.UID], nil
 }
 
-// of says what is expected of a Job.
-func (f *Forecasts) of(s *store.Snapshot, j *batchv1.Job, now time.Time) (*wire.Forecast, error) {
-	out := &wire.Forecast{}
-	paused := batch.PausedBy(&j.Status)
-	if batch.Paused(j.Annotations) && !batch.Placed(j) { // until it goes on nobody knows when it begins
-		return out, nil
-	}
-	if at, ok := batch.StartAt(j.Annotations); ok && batch.AwaitsTime(j) && !batch.AwaitsJobs(j) && at.After(now) {
-		out.Starts = &wire.Expected{At: metav1.NewTime(at), Basis: wire.StartTime}
-		return out, nil
-	}
-	if held, err := f.ahead.isHeld(s, j); held || err != nil {
-		if err != nil {
-			return nil, err
-		}
-		m, err := f.ahead.start(s, j)
-		out.Starts, out.Unknown = m.at, m.why
-		return out, err
-	}
-	if objects.Finished(j) || ptr.Deref(j.Spec.Suspend, false) {
-		return out, nil
-	}
-	first, runs := f.running[j.UID]
-	if _, opens := batch.WindowClosed(&j.Status); !opens.IsZero() && !batch.Paused(j.Annotations) && (paused == batch.PausedByUser || !runs) {
-		out.Starts = &wire.Expected{At: metav1.NewTime(opens), Basis: wire.Window}
-		return out, nil
-	}
-	if paused == batch.Preempted { // until it goes on nobody knows when it ends
-		if at, ok := f.starts[j.UID]; ok {
-			out.Starts = &at
-		}
-		return out, nil
-	}
-	if at, ok := f.starts[j.UID]; ok && j.Status.Active > 0 && !runs {
-		at = forecast.InWindow(at, f.windows[j.UID]) // it may be closed when there is room
-		out.Starts = &at
-	}
-	if !runs {
-		return out, nil
-	}
-	earlier, err := f.durationsOf(s, j)
-	if err != nil {
-		return nil, err
-	}
-	p := forecast.Progress{
-		Started: first.at, Paused: first.pausedFor, Stands: batch.Paused(j.Annotations) || paused == batch.PausedByUser,
-		Completions: int(ptr.Deref(j.Spec.Completions, 0)), Succeeded: int(j.Status.Succeeded), Runs: earlier.Jobs,
-	}
-	if j.Status.StartTime != nil && p.Succeeded > 0 { // its first pods have ended
-		p.Started, p.Paused = j.Status.StartTime.Time, batch.PausedFor(j.Annotations)
-	}
-	p.Deadline, _ = batch.Deadline(j)
-	out.Ends = forecast.End(p, now)
-	return out, nil
-}
-
 // look looks up what is on the machine and what waits, unless that was done just now.
 func (f *Forecasts) look(ctx context.Context, now time.Time) error {
 	if now.Sub(f.looked) < outlookAge && !now.Before(f.looked) {
 		return nil
 	}
-	o, err := f.loop.Outlook(ctx, forecast.Ahead)
+	o, err := f.loop.Outlook(ctx, forecast.MostAhead)
 	if err != nil {
 		return err
 	}
@@ -179,31 +113,10 @@ func (f *Forecasts) look(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	f.starts, f.windows, f.running = map[types.UID]wire.Expected{}, map[types.UID]*core.Window{}, map[types.UID]begun{}
-	plan := forecast.NewPlan(o.Outlook, func(pod types.UID) forecast.Runs { return runs[o.Jobs[pod].UID] }, now)
-	f.ahead = &ahead{
-		Forecasts: f, now: now, plan: plan, groups: o.Groups, queued: map[types.UID]bool{},
-		starts: map[types.UID]moment{}, ends: map[string]moment{}, places: map[[2]string]*places{},
-	}
-	for i := range o.Waiting {
-		f.ahead.queued[o.Jobs[o.Waiting[i].UID].UID] = true
-	}
-	for uid, at := range plan.Starts {
-		of := o.Jobs[uid]
-		if known, ok := f.starts[of.UID]; of.UID != "" && (!ok || at.At.Before(&known.At)) {
-			f.starts[of.UID] = at
-		}
-		if of.Window != nil {
-			f.windows[of.UID] = of.Window
-		}
-	}
-	for i := range o.Running {
-		p := &o.Running[i]
-		of := o.Jobs[p.UID].UID
-		if known, ok := f.running[of]; of != "" && !p.Started.IsZero() && (!ok || p.Started.Before(known.at)) {
-			f.running[of] = begun{p.Started, p.PausedFor}
-		}
-	}
+	f.ahead = forecast.NewAhead(o.Outlook, func(pod types.UID) forecast.OfJob {
+		of := o.Jobs[pod]
+		return forecast.OfJob{UID: of.UID, Window: of.Window}
+	}, func(pod types.UID) forecast.Runs { return runs[o.Jobs[pod].UID] }, o.Groups, now)
 	f.looked = now
 	if f.sweep == nil {
 		f.sweep = time.AfterFunc(2*durationsAge, f.forget)
@@ -219,7 +132,7 @@ func (f *Forecasts) forget() {
 		f.sweep = time.AfterFunc(2*durationsAge, f.forget)
 		return
 	}
-	f.durations, f.starts, f.windows, f.running, f.ahead, f.sweep = nil, nil, nil, nil, nil, nil
+	f.durations, f.ahead, f.sweep = nil, nil, nil
 }
 
 // jobOwner is the part of a Job that says of which CronJob it is.
@@ -256,4 +169,46 @@ func (f *Forecasts) runs(s *store.Snapshot, of control.OfJob) (forecast.Runs, er
 func runName(j *batchv1.Job) string {
 	cronJob, _ := batch.CronJobOf(j)
 	return history.RunName(j.Namespace, j.Name, cronJob)
+}
+
+// known is what is stored, and what is known of earlier runs. It implements forecast.Jobs.
+type known struct {
+	*Forecasts
+	stored *store.Snapshot
+}
+
+// Job implements forecast.Jobs.
+func (k known) Job(key string) (*batchv1.Job, error) {
+	j := &batchv1.Job{}
+	if ok, err := objects.Read(k.stored, key, j); err != nil || !ok {
+		return nil, err
+	}
+	return j, nil
+}
+
+// Outcome implements forecast.Jobs.
+func (k known) Outcome(namespace, name string) (hold.Outcome, error) {
+	return hold.Lookup(k.stored, namespace, name)
+}
+
+// Namespace implements forecast.Jobs.
+func (k known) Namespace(name string) (map[string]string, error) {
+	ns := &corev1.Namespace{}
+	_, err := objects.Read(k.stored, store.Key(objects.Namespaces, "", name), ns)
+	return ns.Annotations, err
+}
+
+// Earlier implements forecast.Jobs.
+func (k known) Earlier(j *batchv1.Job) (jobs, pods forecast.Runs, err error) {
+	name := runName(j)
+	if d := k.durations[name]; d != nil && len(d.Jobs) > 0 {
+		return d.Jobs, d.Pods, nil
+	}
+	cronJob, _ := batch.CronJobOf(j) // it may be further back
+	d, err := history.DurationsOf(k.stored, j.Namespace, j.Name, cronJob)
+	if err != nil {
+		return nil, nil, err
+	}
+	k.durations[name] = d
+	return d.Jobs, d.Pods, nil
 }

@@ -2,7 +2,6 @@ package answers
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/forecast"
-	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/prospect"
@@ -72,46 +70,5 @@ func TestWhatIsExpectedOfAJobThatWasPaused(t *testing.T) {
 				t.Errorf("it is expected to end %+v, want in %s", said.Ends, c.in)
 			}
 		})
-	}
-}
-
-// However long a chain of Jobs is that wait for one another, only so much of it is looked at, and why says so.
-func TestChainsOfJobsHaveAnEnd(t *testing.T) {
-	s, err := store.Open(filepath.Join(t.TempDir(), "db"), store.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	const long = 3 * heldSteps
-	var jobs []*batchv1.Job
-	if err := s.Update(t.Context(), func(tx *store.Tx) error {
-		for i := range long {
-			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint("j", i), UID: types.UID(fmt.Sprint(i))}}
-			j.Spec.Suspend = ptr.To(true)
-			if i > 0 {
-				j.Annotations = map[string]string{batch.AfterAnnotation: fmt.Sprint("j", i-1)}
-			}
-			value, err := scheme.Encode(j)
-			if err != nil {
-				return err
-			}
-			tx.Put(store.Object{Key: objects.Key(objects.Jobs, j), UID: string(j.UID), Value: value})
-			jobs = append(jobs, j)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		of  *batchv1.Job
-		why string
-	}{
-		"near its beginning": {jobs[10], "jobs/j0 is suspended"}, "at its end": {jobs[long-1], tooMany},
-	} {
-		f := &Forecasts{store: s, loop: onNode{control.Outlook{Outlook: prospect.Outlook{MaxPods: 10}}}}
-		said, err := f.forecast(t.Context(), c.of)
-		if err != nil || said.Unknown != c.why || f.ahead.steps > heldSteps+1 {
-			t.Errorf("%s: %q after %d steps, want %q: %v", name, said.Unknown, f.ahead.steps, c.why, err)
-		}
 	}
 }

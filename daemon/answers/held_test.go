@@ -3,6 +3,7 @@ package answers_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,7 @@ import (
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/requests"
+	"github.com/jobd/jobd/daemon/simulation"
 	"github.com/jobd/jobd/store"
 )
 
@@ -268,5 +270,70 @@ func TestJobsThatAreHeldBackStartWhenTheyAreExpectedTo(t *testing.T) {
 				t.Error("nobody has waited")
 			}
 		})
+	}
+}
+
+// TestASimulationExpectsWhatTheDaemonDoes: what it tells of Jobs that wait, as soon as they do, is what the daemon says then.
+func TestASimulationExpectsWhatTheDaemonDoes(t *testing.T) {
+	told := map[bool]int{}
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		inAWorld(t, fmt.Sprint(seed), nil, func(t *testing.T, w *controltest.World) {
+			var jobs []*batchv1.Job
+			daemon := map[string]*wire.Forecast{}
+			for i := range 12 {
+				var pairs []string
+				if i > 0 && r.IntN(2) == 0 {
+					pairs = append(pairs, batch.AfterAnnotation, fmt.Sprint("j", r.IntN(i))+[]string{"", ":any", ":failed"}[r.IntN(3)])
+				}
+				if r.IntN(2) == 0 {
+					pairs = append(pairs, core.ConcurrencyGroupAnnotation, []string{"db", "net"}[r.IntN(2)],
+						core.ConcurrencyLimitAnnotation, fmt.Sprint(1+r.IntN(2)),
+						core.ConcurrencyPolicyAnnotation, []string{"Queue", "Queue", "Queue", "Queue", "Replace", "Forbid"}[r.IntN(6)])
+				}
+				j := asking(held(fmt.Sprint("j", i), "10m", pairs...), fmt.Sprint(1+r.IntN(3)))
+				if r.IntN(4) > 0 {
+					within(j, time.Duration(1+r.IntN(9))*time.Hour)
+				}
+				w.Create(j)
+				jobs = append(jobs, j.DeepCopy())
+				synctest.Wait()
+				all, err := answers.NewForecasts(w.Store, w.Control).Forecasts(t.Context(), []*batchv1.Job{w.Job(j.Name)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				daemon[j.Name] = all[j.UID]
+				time.Sleep(time.Second)
+			}
+			result, err := simulation.Run(simulation.Config{
+				Job: jobs[0], More: jobs[1:], Begin: jobs[0].CreationTimestamp.Time, MaxPods: 1000, Allocatable: requests.Resources{"cpu": 4000},
+				Behave: func(simulation.Start) simulation.End { return simulation.End{After: 10 * time.Minute} },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := map[string]simulation.Entry{} // of what it waits for at its creation: for others, then for a place, then for room
+			for _, e := range result.Timeline {
+				created := slices.IndexFunc(jobs, func(j *batchv1.Job) bool { return j.Name == e.Job })
+				if e.What == "Waits" && e.At == time.Duration(created)*time.Second {
+					last[e.Job] = e
+				}
+			}
+			for name, e := range last {
+				of := daemon[name]
+				if of == nil {
+					of = &wire.Forecast{}
+				}
+				if differs := (e.Expected == nil) != (of.Starts == nil) || !strings.HasSuffix(e.Message, of.Unknown); differs ||
+					e.Expected != nil && (e.Expected.Basis != of.Starts.Basis || !e.Expected.At.Equal(&of.Starts.At)) {
+					t.Errorf("%s: %q, %+v; the daemon says %+v\n%s", name, e.Message, e.Expected, of, result.Text())
+				}
+				told[e.Expected != nil]++
+			}
+			time.Sleep(2 * time.Minute)
+		})
+	}
+	if told[true] < 10 || told[false] < 10 {
+		t.Errorf("of %d it is said when they start, of %d why nobody knows", told[true], told[false])
 	}
 }

@@ -103,9 +103,6 @@ type OfJob struct {
 	Window *core.Window // nil for none
 }
 
-// groupedAhead is how many Jobs that wait for a place in a concurrency group an Outlook has.
-const groupedAhead = 100
-
 // Groups returns the concurrency groups in which Jobs wait for a place, by the UIDs of those that do.
 func (c *Control) Groups(ctx context.Context, jobs []types.UID) (groups map[types.UID]string, err error) {
 	groups = map[types.UID]string{}
@@ -123,7 +120,7 @@ func (c *Control) Groups(ctx context.Context, jobs []types.UID) (groups map[type
 func (c *Control) Outlook(ctx context.Context, most int) (o Outlook, err error) {
 	err = c.loop.Ask(ctx, func() {
 		o = Outlook{
-			Outlook: c.records.queue.capacity.Outlook(most), Jobs: map[types.UID]OfJob{}, Groups: c.records.holds.Lines(groupedAhead),
+			Outlook: c.records.queue.capacity.Outlook(most), Jobs: map[types.UID]OfJob{}, Groups: c.records.holds.Lines(),
 		}
 		for _, pods := range [][]prospect.Outlined{o.Running, o.Waiting} {
 			for i := range pods {

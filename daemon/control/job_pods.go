@@ -71,6 +71,15 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 	} else if refusal != nil {
 		return true, c.creationRefused(p, rec, j, refusal)
 	}
+	if group != nil && group.Spec.SchedulingPolicy.Gang != nil {
+		// A part of a gang would only keep from others what they wait for in the same way, for ever.
+		refusal, err := in.Together(job.NewPodFor(j, wanted[0], utilrand.String(5)), rec.Lacks(int(group.Spec.SchedulingPolicy.Gang.MinCount)))
+		if err != nil {
+			return false, err
+		} else if refusal != nil {
+			return true, c.creationRefused(p, rec, j, refusal)
+		}
+	}
 	for _, n := range wanted {
 		pod := job.NewPodFor(j, n, utilrand.String(5))
 		key := objects.Key(objects.Pods, pod)

@@ -162,3 +162,56 @@ func TestAQuotaWhoseStatusSomebodyWrites(t *testing.T) {
 		}
 	})
 }
+
+// Gangs that a quota holds up create all of their pods or none: parts of several, none of which can start, would wait for one another for
+// ever. What is larger than the quota holds up nobody, and one that may start with fewer does.
+func TestGangsShareAQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		w.Limit("four", corev1.ResourceList{"requests.cpu": resource.MustParse("4")})
+		for i := range 3 {
+			j := controltest.Simulate(fmt.Sprint("small", i), fmt.Sprintf("%ds", 60+i), "0")
+			j.Spec.Template.Spec.Containers = controltest.Asking("1")
+			w.Create(j)
+		}
+		time.Sleep(time.Second)
+		large := ask(gangOf("large"), "1500m")
+		w.Create(large)
+		some := ask(gangOf("some"), "1500m")
+		some.Spec.Scheduling.SchedulingPolicy.Gang.MinCount = ptr.To[int32](2)
+		w.Create(some)
+		names := []string{"some"}
+		for i := range 4 {
+			names = append(names, fmt.Sprint("gang", i))
+			w.Create(ask(gangOf(names[i+1]), "1"))
+			time.Sleep(time.Second)
+		}
+		for range 300 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			pods := map[string]int{}
+			for _, p := range w.Pods() {
+				if p.Spec.NodeName == "" {
+					pods[p.Labels[batchv1.JobNameLabel]]++
+				}
+			}
+			for name, n := range pods {
+				if name != "some" || n > 1 {
+					t.Fatalf("%d pods of %s wait", n, name)
+				}
+			}
+		}
+		for _, name := range names {
+			if j := w.Job(name); !objects.Finished(j) {
+				t.Errorf("%s: %+v", name, j.Status)
+			}
+		}
+		if j := w.Job("large"); j.Status.Active != 0 {
+			t.Errorf("%d pods of a gang that is larger than the quota", j.Status.Active)
+		}
+		if said := strings.Join(w.Events("large"), "\n"); !strings.Contains(said, "3 start together: exceeded quota: four, requested: requests.cpu=4500m") {
+			t.Errorf("events: %s", said)
+		}
+	})
+}

@@ -8,6 +8,7 @@ package door
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/creation"
 	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/quota"
 	"github.com/jobd/jobd/api/scheduling"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
@@ -107,6 +109,25 @@ func (d *Door) Admit(obj objects.Object) (refusal, err error) {
 		refusal = overQuota{refusal}
 	}
 	return refusal, err
+}
+
+// Together returns why ResourceQuotas do not let in so many objects like one; nil if they do. None is let in, and the one that is given
+// is not to be used.
+func (d *Door) Together(obj objects.Object, times int) (refusal, err error) {
+	quotas, err := d.pass.Quotas(obj.GetNamespace())
+	if err != nil || len(*quotas) == 0 || times < 2 {
+		return nil, err
+	}
+	before := *quotas
+	defer func() { *quotas = before }()
+	if refusal, err := d.Admit(obj); refusal != nil || err != nil {
+		return refusal, err
+	}
+	if over := quota.Times(before, *quotas, times); over != nil {
+		resource := schema.ParseGroupResource(d.kind.resource)
+		return overQuota{apierrors.NewForbidden(resource, obj.GetName(), fmt.Errorf("%d start together: %w", times, over))}, nil
+	}
+	return nil, nil
 }
 
 // overQuota is a refusal by ResourceQuotas.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -76,6 +77,7 @@ func serveHook(t *testing.T, l net.Listener) *hook {
 			h.mu.Lock()
 			h.told[at].failed = out.Code >= 300
 			h.mu.Unlock()
+			maps.Copy(w.Header(), out.Header())
 			w.WriteHeader(out.Code)
 		}
 	}))
@@ -117,8 +119,8 @@ func noticed(name, receivers, on, script string) *batchv1.Job {
 	return j
 }
 
-// TestNotices kills the daemon at each step of a delivery, while the receiver takes notices, answers 500, and hangs up: each notice
-// comes, always with one ID.
+// TestNotices kills the daemon at each step of a delivery, while the receiver takes notices, answers 500, asks to be left alone for a while,
+// hangs, and hangs up: each notice comes, always with one ID.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	build, hook := crashBuild(t), startHook(t)
@@ -127,7 +129,7 @@ func TestNotices(t *testing.T) {
 	if err := os.WriteFile(page, []byte("#!/bin/sh\ncat >/dev/null\necho \"$JOBD_NOTICE_ID $JOBD_NOTICE_KIND $JOBD_NOTICE_OBJECT\" >>"+out+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	settings := receivers(t, fmt.Sprintf("  ops: {webhook: {url: %q}}\n  page: {command: {args: [%s]}}\n", hook.URL, page))
+	settings := receivers(t, fmt.Sprintf("  ops: {webhook: {url: %q}, timeout: 3s}\n  page: {command: {args: [%s]}}\n", hook.URL, page))
 	c := startMatrix(t, &daemon{t: t, build: build, flags: []string{"--config", settings}}, "/var/tmp")
 
 	points := []string{"notice.explained", "notice.sending", "notice.sent", "notice.noted"}
@@ -139,6 +141,18 @@ func TestNotices(t *testing.T) {
 		{"with-500", func(w http.ResponseWriter, _ *http.Request, times int) {
 			if times == 1 {
 				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}},
+		{"busy", func(w http.ResponseWriter, _ *http.Request, times int) {
+			if times == 1 {
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(http.StatusTooManyRequests)
+			}
+		}},
+		{"hanging", func(w http.ResponseWriter, r *http.Request, times int) {
+			if times == 1 {
+				<-r.Context().Done()
+				w.WriteHeader(http.StatusServiceUnavailable) // which nobody gets
 			}
 		}},
 		{"hanging-up", func(_ http.ResponseWriter, _ *http.Request, times int) {

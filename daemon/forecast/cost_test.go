@@ -33,7 +33,7 @@ func crowded(resources int) (o prospect.Outlook, estimate func(types.UID) Runs, 
 	for i := range 1000 {
 		add(&o.Running, i, prospect.Outlined{Requests: one, Started: now.Add(-time.Duration(i) * time.Millisecond)})
 	}
-	for i := range Ahead {
+	for i := range MostAhead {
 		add(&o.Waiting, i, prospect.Outlined{Requests: all})
 	}
 	return o, func(uid types.UID) Runs { return runs[uid] }, now
@@ -46,7 +46,7 @@ func TestAPlanOfACrowdedMachine(t *testing.T) {
 	if n := testing.AllocsPerRun(1, func() { p = NewPlan(o, estimate, now) }); n > 30_000 {
 		t.Errorf("%v allocations: what is allocated for each of 300 at each of 1,300 times is too much", n)
 	}
-	if len(p.Starts) != Ahead {
+	if len(p.Starts) != MostAhead {
 		t.Errorf("%d of those that wait are expected to start", len(p.Starts))
 	}
 }

@@ -24,8 +24,8 @@ type Plan struct {
 	unknown map[corev1.ResourceName]bool
 }
 
-// Ahead is for how many pods that wait it is said when they start: those that come first in the queue.
-const Ahead = 300
+// MostAhead is for how many pods that wait it is said when they start: those that come first in the queue.
+const MostAhead = 300
 
 // NewPlan looks ahead. estimate says what is known of the pods of a Job beside their deadlines.
 //

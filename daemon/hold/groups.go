@@ -495,45 +495,52 @@ type Line struct {
 	Replaces bool
 }
 
-// Lines returns the groups in which Jobs wait or have places, by namespace and name, each with the first that wait, that many.
-func (h *Holds) Lines(most int) map[[2]string]Line {
+// LineAhead is of how many Jobs that wait for a place it is told in which order they come.
+const LineAhead = 100
+
+// Lines returns the groups in which Jobs wait or have places, by namespace and name, each with the first that wait.
+func (h *Holds) Lines() map[[2]string]Line {
 	lines := map[[2]string]Line{}
 	for key, of := range h.groups.all {
-		limits := &member{Concurrency: core.Concurrency{Limit: math.MaxInt}}
-		if first := of.first(); first != nil {
-			limits = first
-		}
-		l := Line{Limit: limitOf(limits, of.list()), Replaces: len(of.replacers) > 0}
-		for _, holder := range of.holders {
-			l.Holders = append(l.Holders, store.Key(objects.Jobs, holder.Namespace, holder.Job))
-		}
-		slices.Sort(l.Holders)
-		inOrder := func(a, b *member) int {
-			if a.Before(b) {
-				return -1
-			}
-			return 1
-		}
-		for _, waiting := range []heap.Heap[*member]{of.replacers, of.queue} {
-			var ahead []*member // no more than may be told, in order
-			room := most - len(l.Waiting)
-			for _, m := range waiting {
-				if len(ahead) == room {
-					if l.More++; room == 0 || !m.Before(ahead[room-1]) {
-						continue
-					}
-					ahead = ahead[:room-1]
-				}
-				at, _ := slices.BinarySearchFunc(ahead, m, inOrder)
-				ahead = slices.Insert(ahead, at, m)
-			}
-			for _, m := range ahead {
-				l.Waiting = append(l.Waiting, m.key)
-			}
-		}
-		lines[[2]string{key.namespace, key.name}] = l
+		lines[[2]string{key.namespace, key.name}] = of.line()
 	}
 	return lines
+}
+
+func (g *group) line() Line {
+	limits := &member{Concurrency: core.Concurrency{Limit: math.MaxInt}}
+	if first := g.first(); first != nil {
+		limits = first
+	}
+	l := Line{Limit: limitOf(limits, g.list()), Replaces: len(g.replacers) > 0}
+	for _, holder := range g.holders {
+		l.Holders = append(l.Holders, store.Key(objects.Jobs, holder.Namespace, holder.Job))
+	}
+	slices.Sort(l.Holders)
+	inOrder := func(a, b *member) int {
+		if a.Before(b) {
+			return -1
+		}
+		return 1
+	}
+	for _, waiting := range []heap.Heap[*member]{g.replacers, g.queue} {
+		var ahead []*member // no more than may be told, in order
+		room := LineAhead - len(l.Waiting)
+		for _, m := range waiting {
+			if len(ahead) == room {
+				if l.More++; room == 0 || !m.Before(ahead[room-1]) {
+					continue
+				}
+				ahead = ahead[:room-1]
+			}
+			at, _ := slices.BinarySearchFunc(ahead, m, inOrder)
+			ahead = slices.Insert(ahead, at, m)
+		}
+		for _, m := range ahead {
+			l.Waiting = append(l.Waiting, m.key)
+		}
+	}
+	return l
 }
 
 // Wait is what a Job waits for that has no place in its group.

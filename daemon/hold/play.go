@@ -62,6 +62,9 @@ func (p *Play) Gone(uid types.UID) bool {
 	return false
 }
 
+// Line returns who has places and who waits.
+func (p *Play) Line() Line { return p.of.line() }
+
 func (p *Play) leave(uid types.UID) {
 	p.of.leave(uid, p.waits[uid])
 	delete(p.waits, uid)

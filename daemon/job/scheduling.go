@@ -86,6 +86,9 @@ func (r *Record) AtOnce() int {
 	return int(s.parallelism)
 }
 
+// Lacks returns how many pods more there have to be for a gang of that many to start.
+func (r *Record) Lacks(gang int) int { return min(gang, r.AtOnce()) - int(r.active) }
+
 // WorkloadCreated returns the event of a Workload that was created for a Job.
 func WorkloadCreated(job, workload string) Event {
 	return Event{

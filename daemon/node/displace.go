@@ -27,6 +27,9 @@ func (n *Node) Displaced(uid types.UID, since time.Time, held bool) {
 
 // displace records since when the CPU of a bound pod is for others.
 func (n *Node) displace(b *bound, since uint32) {
+	if since == 0 && b.more == nil {
+		return // it was not
+	}
 	was, is := b.pausing(), b.tenure()
 	is.displaced = since
 	b.change(is)
@@ -63,6 +66,9 @@ func (n *Node) Pausable(uid types.UID, pausable bool) {
 
 // queueForCPU lets a displaced pod wait for its CPU once it is frozen, or takes it from the queue.
 func (n *Node) queueForCPU(b *bound) {
+	if n.continuing == 0 && b.displaced() == 0 {
+		return // most pods, which are not to be looked for among all that wait
+	}
 	w := n.waiting[b.UID]
 	if w != nil && !w.shape.Continues {
 		return // it waited to be bound, and whoever has bound it takes it from the queue
@@ -84,7 +90,7 @@ func (n *Node) queueForCPU(b *bound) {
 		p.SetGroup(togetherAgain + g.key)
 	}
 	n.share(p)
-	n.put(p, b.displaced())
+	n.put(p)
 	n.regather(p.Group())
 }
 

@@ -71,7 +71,7 @@ func (n *Node) Lacks(pods []Expected) string {
 	}
 	taken := load.Sum{}
 	for i, e := range pods {
-		w := &waiter{Pod: e.Pod, account: &account{}, line: &line{}}
+		w := &waiter{Pod: e.Pod, order: orderOf(e.Pod), account: &account{}, line: &line{}}
 		if i == 0 {
 			taken.Merge(n.taken(w))
 		}

@@ -204,16 +204,16 @@ func (n *Node) Wait(p *Pod, nominated bool) {
 		return
 	}
 	n.take(p)
-	w := n.put(p, p.Created)
+	w := n.put(p)
 	if nominated {
 		n.nominate(w)
 	}
 }
 
-// put puts a pod into the queue, in which it waits since then.
-func (n *Node) put(p *Pod, since uint32) *waiter {
+// put puts a pod into the queue.
+func (n *Node) put(p *Pod) *waiter {
 	n.arrivals++
-	w := &waiter{Pod: p, since: since, arrival: n.arrivals, seen: n.rules.Last(), account: n.account(p.Account())}
+	w := &waiter{Pod: p, order: orderOf(p), arrival: n.arrivals, seen: n.rules.Last(), account: n.account(p.Account())}
 	if p.shape.Continues {
 		n.continuing++
 	}
@@ -261,7 +261,7 @@ func (n *Node) expect(b *bound) {
 
 func (n *Node) occupy(b *bound, later bool) {
 	n.bound[b.UID] = b
-	if n.cards.Bound(b.UID, b.shape.Ask) {
+	if n.wanting > 0 && n.cards.Bound(b.UID, b.shape.Ask) {
 		n.Allocatable = n.cards.Offer(n.offered)
 	}
 	n.used.Add(b.Priority, b.shape.One, 1)

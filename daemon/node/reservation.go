@@ -71,16 +71,24 @@ func (n *Node) wakeAt(at int64) {
 	}
 }
 
+// since returns since when a pod waits, in Unix time: since its creation or, for its CPU only, since that is for others.
+func (n *Node) since(w *waiter) int64 {
+	if w.shape.Continues {
+		return int64(n.bound[w.UID].displaced())
+	}
+	return int64(w.created)
+}
+
 // wakeFor notes when the first of a line has waited long enough.
 func (n *Node) wakeFor(l *line) {
 	if n.patience > 0 && n.kept.first == nil {
-		n.wakeAt(int64(l.queue[0].since) + n.patience)
+		n.wakeAt(n.since(l.queue[0]) + n.patience)
 	}
 }
 
 // starves reports whether the first of a line has waited for so long that room is to be kept for it.
 func (n *Node) starves(l *line) bool {
-	return n.patience > 0 && n.now >= int64(l.queue[0].since)+n.patience
+	return n.patience > 0 && n.now >= n.since(l.queue[0])+n.patience
 }
 
 // reserve keeps room for the first of a line that does not fit, if it is its turn, and frees the room that it need not have any more.

@@ -13,6 +13,7 @@ func TestPodsAreSmall(t *testing.T) {
 	}{
 		{"a pod", unsafe.Sizeof(Pod{}), 80},
 		{"a pod on the node", unsafe.Sizeof(bound{}), 24},
+		{"a place in the queue", unsafe.Sizeof(waiter{}), 64}, // a cache line
 	} {
 		if c.is > c.most {
 			t.Errorf("%s takes %d bytes, want no more than %d: what few have, or many have in common, belongs behind a pointer", c.name, c.is, c.most)

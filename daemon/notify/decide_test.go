@@ -197,11 +197,13 @@ func TestChoose(t *testing.T) {
 		want  string
 		again time.Time
 	}{
-		"nothing":                             {},
-		"the first":                           {queue: []Waiting{{"1", "a", time.Time{}, false}, {"2", "b", time.Time{}, false}}, want: "1"},
-		"not behind one that has failed":      {queue: []Waiting{{"1", "a", later, false}, {"2", "a", time.Time{}, false}, {"3", "b", now, false}}, want: "3"},
-		"behind one that some have not taken": {queue: []Waiting{{"1", "a", later, true}, {"2", "a", time.Time{}, false}}, want: "2"},
-		"all have failed":                     {queue: []Waiting{{"1", "a", later.Add(1), false}, {"2", "a", time.Time{}, false}, {"3", "b", later, false}}, again: later},
+		"nothing":   {},
+		"the first": {queue: []Waiting{{"1", "a", time.Time{}, 0, false}, {"2", "b", time.Time{}, 0, false}}, want: "1"},
+		"not behind one that has failed": {
+			queue: []Waiting{{"1", "a", later, 0, false}, {"2", "a", time.Time{}, 0, false}, {"3", "b", now, 0, false}}, want: "3",
+		},
+		"behind one that some have not taken": {queue: []Waiting{{"1", "a", later, 0, true}, {"2", "a", time.Time{}, 0, false}}, want: "2"},
+		"all have failed":                     {queue: []Waiting{{"1", "a", later.Add(1), 0, false}, {"2", "a", time.Time{}, 0, false}, {"3", "b", later, 0, false}}, again: later},
 	} {
 		if key, again := Choose(c.queue, now); key != c.want || !again.Equal(c.again) {
 			t.Errorf("%s: %q %v", name, key, again)
@@ -215,7 +217,7 @@ func TestFailed(t *testing.T) {
 	for lost := false; !lost; tries++ {
 		before := p.Next
 		trying = trying.Failed(now)
-		p, lost = p.Failed(errTest, trying, now)
+		p, lost = p.Failed(errTest, 0, trying, now)
 		if wait := p.Next.Sub(now); wait < firstRetry || wait > longestRetry || p.Next.Before(before) {
 			t.Fatalf("try %d waits %v", tries, wait)
 		}

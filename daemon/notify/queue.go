@@ -11,6 +11,8 @@ const (
 	// firstRetry is how long a delivery waits that has failed once. It doubles each time, up to longestRetry.
 	firstRetry   = 5 * time.Second
 	longestRetry = 15 * time.Minute
+	// longestAsked bounds the pause that a receiver asks for.
+	longestAsked = time.Hour
 	// GiveUp is for how long a notice is tried to be delivered. A receiver that was down over a weekend still gets it.
 	GiveUp = 72 * time.Hour
 	// leastTrying is for how long it is tried at least, however old it is: the machine may have been off.
@@ -24,6 +26,8 @@ type Pending struct {
 	// Next is when it is tried again; zero: at once. Error is why it has failed.
 	Next  time.Time `json:"next,omitzero"`
 	Error string    `json:"error,omitempty"`
+	// Asked is for how long the receiver asked to be left alone when it has failed.
+	Asked time.Duration `json:"asked,omitempty"`
 	// Over are those of a receiver's several recipients who have it, or who never will.
 	Over []string `json:"over,omitempty"`
 }
@@ -34,34 +38,42 @@ type Trying struct{ Since, Last time.Time }
 
 // Failed takes in another failure.
 func (t Trying) Failed(now time.Time) Trying {
-	if t.Since.IsZero() || now.Sub(t.Last) > 2*longestRetry {
+	if t.Since.IsZero() || now.Sub(t.Last) > 2*longestAsked {
 		t.Since = now
 	}
 	t.Last = now
 	return t
 }
 
-// Failed returns what is stored after a failure, and whether the notice is given up.
-func (p Pending) Failed(reason error, trying Trying, now time.Time) (_ Pending, lost bool) {
+// Heeded is how much of a pause that a receiver asks for it is given.
+func Heeded(asked time.Duration) time.Duration { return min(max(0, asked), longestAsked) }
+
+// Failed returns what is stored after a failure, and whether the notice is given up. asked is for how long the receiver asks to be left
+// alone; 0 if it does not.
+func (p Pending) Failed(reason error, asked time.Duration, trying Trying, now time.Time) (_ Pending, lost bool) {
 	p.Failures++
 	p.Error = cut(reason.Error(), maxMessage)
+	p.Asked = Heeded(asked)
 	wait := longestRetry
 	if shift := p.Failures - 1; shift < 16 {
 		wait = min(wait, firstRetry<<shift)
 	}
-	p.Next = now.Add(wait)
+	p.Next = now.Add(max(wait, p.Asked))
 	return p, p.Next.Sub(p.At) > GiveUp && now.Sub(trying.Since) >= leastTrying
 }
 
-// Due reports whether a delivery that is to be tried next at a time is due: then, or if that is further away than any pause, since the
-// clock was set back.
-func Due(next, now time.Time) bool { return !next.After(now) || next.Sub(now) > longestRetry }
+// Due reports whether a delivery that is to be tried next at a time is due: then, or if that is further away than any pause, and than
+// the one that the receiver asked for, since the clock was set back.
+func Due(next time.Time, asked time.Duration, now time.Time) bool {
+	return !next.After(now) || next.Sub(now) > max(longestRetry, asked)
+}
 
 // Waiting is what the queue of a receiver has of a notice, in the order of the queue.
 type Waiting struct {
-	Key  string
-	Name string // Notice.Name
-	Next time.Time
+	Key   string
+	Name  string // Notice.Name
+	Next  time.Time
+	Asked time.Duration // Pending.Asked
 	// Partly says that some of its recipients have it.
 	Partly bool
 }
@@ -75,7 +87,7 @@ func Choose(queue []Waiting, now time.Time) (key string, again time.Time) {
 		if held[w.Name] {
 			continue
 		}
-		if Due(w.Next, now) {
+		if Due(w.Next, w.Asked, now) {
 			return w.Key, time.Time{}
 		}
 		held[w.Name] = !w.Partly

@@ -10,18 +10,22 @@ import (
 func TestDue(t *testing.T) {
 	now := time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 	for rule, c := range map[string]struct {
-		next time.Time
-		want bool
+		next  time.Time
+		asked time.Duration
+		want  bool
 	}{
-		"at once":               {time.Time{}, true},
-		"now":                   {now, true},
-		"in a while":            {now.Add(longestRetry), false},
-		"the clock is set back": {now.Add(24 * time.Hour), true},
+		"at once":               {time.Time{}, 0, true},
+		"now":                   {now, 0, true},
+		"in a while":            {now.Add(longestRetry), 0, false},
+		"the clock is set back": {now.Add(24 * time.Hour), 0, true},
+		"as long as was asked":  {now.Add(longestAsked), longestAsked, false},
+		"longer than was asked": {now.Add(longestAsked + time.Second), longestAsked, true},
+		"asked for a moment":    {now.Add(longestRetry), time.Second, false},
 	} {
-		if got := Due(c.next, now); got != c.want {
+		if got := Due(c.next, c.asked, now); got != c.want {
 			t.Errorf("%s: %v", rule, got)
 		}
-		key, again := Choose([]Waiting{{Key: "k", Next: c.next}}, now)
+		key, again := Choose([]Waiting{{Key: "k", Next: c.next, Asked: c.asked}}, now)
 		if (key == "k") != c.want || again.IsZero() != c.want {
 			t.Errorf("%s: %q, %v", rule, key, again)
 		}
@@ -33,20 +37,22 @@ func TestGivenUp(t *testing.T) {
 	start := time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 	for rule, c := range map[string]struct {
 		after []time.Duration // since the notice
-		lost  bool            // at the last of them
+		asked time.Duration
+		lost  bool // at the last of them
 	}{
-		"the first attempt, after a week off": {[]time.Duration{168 * time.Hour}, false},
-		"tried before the machine was off":    {[]time.Duration{time.Hour, 168 * time.Hour}, false},
+		"the first attempt, after a week off": {[]time.Duration{168 * time.Hour}, 0, false},
+		"tried before the machine was off":    {[]time.Duration{time.Hour, 168 * time.Hour}, 0, false},
 		"tried for an hour since": {[]time.Duration{
 			time.Hour, 168 * time.Hour, 168*time.Hour + 25*time.Minute, 168*time.Hour + 45*time.Minute, 169 * time.Hour,
-		}, true},
-		"tried for an hour, and new": {[]time.Duration{0, 25 * time.Minute, 45 * time.Minute, time.Hour}, false},
+		}, 0, true},
+		"tried for an hour, and new":              {[]time.Duration{0, 25 * time.Minute, 45 * time.Minute, time.Hour}, 0, false},
+		"asked to be left alone, again and again": {[]time.Duration{70 * time.Hour, 71 * time.Hour, 72 * time.Hour}, 30 * 24 * time.Hour, true},
 	} {
 		p, trying, lost := Pending{Notice: Notice{At: start}}, Trying{}, false
 		for _, after := range c.after {
 			now := start.Add(after)
 			trying = trying.Failed(now)
-			p, lost = p.Failed(errors.New("no route"), trying, now)
+			p, lost = p.Failed(errors.New("no route"), c.asked, trying, now)
 		}
 		if lost != c.lost {
 			t.Errorf("%s: lost is %v", rule, lost)

@@ -75,6 +75,7 @@ type queue struct {
 	changed   follow.Signal
 	tries     map[string]notify.Trying // by the names of notices that wait
 	unwritten string                   // why what came of an attempt cannot be written down; empty if it can
+	until     time.Time                // before which the receiver asked to be left alone
 }
 
 func newQueue() *queue { return &queue{changed: follow.NewSignal(), tries: map[string]notify.Trying{}} }
@@ -209,7 +210,7 @@ func (d *Deliveries) show(o store.Object, gone bool) {
 		d.Logger.Error("a notice cannot be read, and waits", "notice", o.Key, "error", err)
 		return
 	}
-	w := notify.Waiting{Key: o.Key, Name: p.Name(), Next: p.Next, Partly: len(p.Over) > 0}
+	w := notify.Waiting{Key: o.Key, Name: p.Name(), Next: p.Next, Asked: p.Asked, Partly: len(p.Over) > 0}
 	if q == d.queues[former] {
 		w.Next = time.Time{}
 	}
@@ -226,7 +227,11 @@ func (d *Deliveries) serve(ctx context.Context, receiver string) {
 	q := d.queues[receiver]
 	for ctx.Err() == nil {
 		d.mu.Lock()
-		key, again := notify.Choose(q.waiting, time.Now())
+		now := time.Now()
+		key, again := notify.Choose(q.waiting, now)
+		if (key != "" || !again.IsZero()) && q.until.After(now) {
+			key, again = "", q.until
+		}
 		d.mu.Unlock()
 		if key != "" {
 			d.deliver(ctx, key)
@@ -262,7 +267,7 @@ func (d *Deliveries) deliver(ctx context.Context, key string) {
 	}
 	failed, lost := errFormer, true
 	if r := d.Receivers[name]; r != nil {
-		if !notify.Due(p.Next, time.Now()) { // the queue knew an earlier state
+		if !notify.Due(p.Next, p.Asked, time.Now()) { // the queue knew an earlier state
 			d.queueAgain(key, p)
 			return
 		}
@@ -385,7 +390,7 @@ func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pe
 	trying := d.tried(receiver, &p, failed != nil, now)
 	if failed != nil {
 		over := false
-		p, over = p.Failed(failed, trying, now)
+		p, over = p.Failed(failed, d.heed(receiver, failed, now), trying, now)
 		result = "failed"
 		if over && !end.delivered {
 			end.lost, part = true, nil
@@ -425,6 +430,21 @@ func (d *Deliveries) note(ctx context.Context, receiver, key string, p notify.Pe
 	// The queue learns of it from the store, but the next choice comes before.
 	d.show(store.Object{Key: key, Value: value}, gone)
 	return nil
+}
+
+// heed returns for how long a receiver asks to be left alone that has failed, and leaves it alone if it has one address. A service that
+// watches over times has one for each check, and may mean that alone.
+func (d *Deliveries) heed(receiver string, failed error, now time.Time) time.Duration {
+	var answer *refusedCall
+	if !errors.As(failed, &answer) || answer.wait <= 0 {
+		return 0
+	}
+	if d.Receivers[receiver].Healthcheck == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.queues[receiver].until = now.Add(notify.Heeded(answer.wait))
+	}
+	return answer.wait
 }
 
 // ending is what came of an attempt to deliver a notice. Of one to several recipients it may be delivered to some, and lost to others.

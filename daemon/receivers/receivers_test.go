@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -423,5 +424,66 @@ func TestWhatCannotBeWrittenDown(t *testing.T) {
 		if list, _ := r.of.List(); list.Items[0].Unwritten != "" || list.Items[0].Delivered != 2 {
 			t.Errorf("%+v", list.Items[0])
 		}
+	})
+}
+
+// A receiver that asks to be left alone gets nothing before then, not even what is about others, but for a service of checks, which may mean
+// one of them. None is left alone for longer than an hour, and all gets there in the end.
+func TestAReceiverThatAsksToBeLeftAlone(t *testing.T) {
+	for rule, c := range map[string]struct {
+		asks  time.Duration
+		check bool
+		took  map[time.Duration]string // by how long after
+	}{
+		"for less than it is left alone anyway": {time.Second, false, map[time.Duration]string{2 * time.Second: "1 2", 6 * time.Second: "1 2 1"}},
+		"for a while":                           {20 * time.Minute, false, map[time.Duration]string{19 * time.Minute: "1", 21 * time.Minute: "1 1 2"}},
+		"for ever":                              {1 << 62, false, map[time.Duration]string{59 * time.Minute: "1", 61 * time.Minute: "1 1 2"}},
+		"and has others to watch over":          {20 * time.Minute, true, map[time.Duration]string{19 * time.Minute: "1 2", 21 * time.Minute: "1 2 1"}},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				defer r.end()
+				if c.check {
+					r.receivers["a"].Command, r.receivers["a"].Healthcheck = nil, &notify.Healthcheck{URL: "http://h/{namespace}_{name}"}
+				}
+				first := true
+				r.senders["a"].does = func(_ context.Context, n *notify.Pending) error {
+					if n.ID != "1" || !first {
+						return nil
+					}
+					first = false
+					return &refusedCall{429, "429 Too Many Requests", c.asks}
+				}
+				begin := time.Now()
+				r.tell("a", "1", "x")
+				synctest.Wait()
+				r.tell("a", "2", "y")
+				r.tell("b", "3", "x")
+				r.took("b", "3")
+				for _, after := range slices.Sorted(maps.Keys(c.took)) {
+					time.Sleep(time.Until(begin.Add(after)))
+					r.took("a", strings.Fields(c.took[after])...)
+				}
+				r.left(0)
+			})
+		})
+	}
+}
+
+// What a receiver has asked for stands over a restart of the daemon.
+func TestWhatWasAskedIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.end()
+		r.senders["a"].does = func(context.Context, *notify.Pending) error { return &refusedCall{503, "503", 50 * time.Minute} }
+		r.tell("a", "1", "x")
+		r.took("a", "1")
+		r.stop()
+		r.start()
+		time.Sleep(49 * time.Minute)
+		r.took("a", "1")
+		time.Sleep(2 * time.Minute)
+		r.took("a", "1", "1")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -46,6 +47,9 @@ func TestWebhook(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r
 		body, _ = io.ReadAll(r.Body)
+		if status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "90")
+		}
 		if status == http.StatusFound {
 			w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
 		}
@@ -75,6 +79,11 @@ func TestWebhook(t *testing.T) {
 		} else if errors.As(err, new(*forGood)) {
 			t.Errorf("%d: it is not tried again", code)
 		}
+	}
+	status = http.StatusTooManyRequests
+	var answer *refusedCall
+	if err := w.send(t.Context(), notice()); !errors.As(err, &answer) || answer.wait != 90*time.Second || !strings.Contains(err.Error(), "Retry-After: 1m30s") {
+		t.Errorf("429: %v", err)
 	}
 	status = http.StatusGone
 	if err := w.send(t.Context(), notice()); !errors.As(err, new(*forGood)) || !strings.Contains(err.Error(), "is retired") {
@@ -111,6 +120,39 @@ func TestHealthcheck(t *testing.T) {
 	h = newSender(&notify.Receiver{Healthcheck: &notify.Healthcheck{URL: secured.URL + "/k"}}, "box")
 	if err := h.send(t.Context(), &trial); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a certificate of nobody who is known: %v", err)
+	}
+}
+
+// For how long a receiver asks to be left alone, in all the ways in which it may say so.
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
+	date := func(after time.Duration) string { return now.Add(after).Format(http.TimeFormat) }
+	for rule, c := range map[string]struct {
+		says, clock string
+		want        time.Duration
+	}{
+		"nothing":                        {"", "", 0},
+		"seconds":                        {"120", "", 2 * time.Minute},
+		"no seconds":                     {"0", "", 0},
+		"with spaces":                    {" 30 ", "", 30 * time.Second},
+		"fewer than none":                {"-5", "", 0},
+		"parts of one":                   {"1.5", "", 0},
+		"more than there are":            {"9223372036854775807", "", math.MaxInt64},
+		"more than can be counted":       {"99999999999999999999999", "", math.MaxInt64},
+		"words":                          {"tomorrow", "", 0},
+		"a date":                         {date(time.Minute), "", time.Minute},
+		"a date that is over":            {date(-time.Minute), "", 0},
+		"a date by a clock that is slow": {date(-9 * time.Minute), date(-10 * time.Minute), time.Minute},
+		"seconds by a clock that is not": {"60", date(-10 * time.Minute), time.Minute},
+		"a date in an old form":          {now.Add(time.Minute).Format(time.ANSIC), "", time.Minute},
+		"the end of all dates":           {"Fri, 31 Dec 9999 23:59:59 GMT", "", math.MaxInt64},
+	} {
+		h := http.Header{}
+		h.Set("Retry-After", c.says)
+		h.Set("Date", c.clock)
+		if got := retryAfter(h, now); got != c.want {
+			t.Errorf("%s: %v, want %v", rule, got, c.want)
+		}
 	}
 }
 

@@ -7,14 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jobd/jobd/api/notices"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/notify"
 )
 
@@ -155,6 +158,7 @@ func (e *forGood) Unwrap() error { return e.error }
 type refusedCall struct {
 	status int
 	text   string
+	wait   time.Duration // for how long it asks to be left alone; 0: it does not
 }
 
 func (e *refusedCall) Error() string { return e.text }
@@ -168,9 +172,31 @@ func call(client *http.Client, request *http.Request) error {
 	defer response.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // the status is what counts
 	if response.StatusCode/100 != 2 {
-		return &refusedCall{response.StatusCode, fmt.Sprintf("%s: %s", response.Status, oneLine(said))}
+		wait := retryAfter(response.Header, time.Now())
+		text := fmt.Sprintf("%s: %s", response.Status, oneLine(said))
+		if wait > 0 {
+			text += fmt.Sprintf(" (Retry-After: %v)", wait.Round(time.Second))
+		}
+		return &refusedCall{response.StatusCode, text, wait}
 	}
 	return nil
+}
+
+// retryAfter returns for how long an answer asks to be left alone, in seconds or until a date (RFC 9110, 10.2.3); 0 if it does not, or
+// not in words that can be read.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return podspec.Seconds(int64(min(seconds, math.MaxInt64)))
+	}
+	until, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	if sent, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = sent // by its own clock
+	}
+	return max(0, until.Sub(now))
 }
 
 // withoutURL returns an error without the address, which may be a secret.

@@ -44,6 +44,7 @@ func (s *played) enter() {
 			s.tell("Waits", nil, "waits for %s (%s); what follows is from then on", strings.Join(others, ", "), batch.AfterAnnotation)
 		}
 		if len(s.awaits) > 0 {
+			s.waits = len(s.result.Timeline)
 			s.tell("Waits", nil, "waits for %s (%s)", s.needs(), batch.AfterAnnotation)
 		}
 		if at, ok := batch.StartAt(s.job.Annotations); ok && at.After(s.now) {

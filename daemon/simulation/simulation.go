@@ -109,7 +109,8 @@ type Entry struct {
 	Pod     string `json:"pod,omitempty"`
 	Index   *int   `json:"index,omitempty"`
 	Message string `json:"message"`
-	// Expected is when a pod that waits for room is expected to start, as the daemon would say it then; nil if nobody knows.
+	// Expected is when what waits is expected to start, a pod for room, or a Job for others or for a place in its group, as the daemon would say
+	// it then; nil if nobody knows.
 	Expected *wire.Expected `json:"expected,omitempty"`
 }
 
@@ -178,7 +179,7 @@ type simulation struct {
 	live       []*simulated // the pods for which something is left to be done
 	byUID      map[types.UID]*simulated
 	created    int // pods
-	foretold   int // how many pods that wait were told when they start
+	foretold   int // how many pods and Jobs that wait were told when they start
 	groups     []*group
 	undecided  []*group                     // of these, in which something has changed
 	namespaces map[string]map[string]string // their annotations
@@ -201,12 +202,15 @@ type played struct {
 	wake     time.Time
 	dirty    bool      // it is to be decided on
 	awaits   []*need   // Jobs after which it begins
+	waits    int       // which entry of the timeline says so
 	startAt  time.Time // before which it does not; zero: at any time
 	group    *group    // nil for none
 	gang     string    // the key of the PodGroup, empty for none
 	backoff  time.Time // the last one that the timeline tells, and those of indexes
 	held     map[int32]time.Time
 	attempt  int // of the JobSet, in which it was made
+	// toldHold and toldPlace say that it was told when it is expected to start that waits for others, and for a place in its group.
+	toldHold, toldPlace bool
 }
 
 // simulated is a pod.

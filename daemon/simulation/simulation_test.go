@@ -11,6 +11,7 @@ import (
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
@@ -254,7 +255,7 @@ func growing(t *testing.T) *batchv1.Job {
 	return j
 }
 
-// A pod that waits is told when it is expected to start, by what the daemon would say it by: deadlines, and how long pods of its Job took.
+// What waits is told with when it is expected to start, by what the daemon would say it by: deadlines, and how long pods of its Job took.
 func TestForecastsInASimulation(t *testing.T) {
 	ask := func(spec batchv1.JobSpec) *batchv1.Job {
 		j := newJob(spec)
@@ -263,6 +264,13 @@ func TestForecastsInASimulation(t *testing.T) {
 	}
 	limited := ask(batchv1.JobSpec{ActiveDeadlineSeconds: ptr.To[int64](1800)})
 	limited.Name, limited.UID = "limited", "l"
+	grouped := limited.DeepCopy()
+	grouped.Name, grouped.UID, grouped.Annotations = "grouped", "g", map[string]string{core.ConcurrencyGroupAnnotation: "db"}
+	held := func(name, by, what string) *batchv1.Job {
+		j := ask(batchv1.JobSpec{Suspend: ptr.To(by == batch.AfterAnnotation)})
+		j.Name, j.UID, j.Annotations = name, types.UID(name), map[string]string{by: what}
+		return j
+	}
 	gang := ask(batchv1.JobSpec{
 		Completions: ptr.To[int32](2), Parallelism: ptr.To[int32](2), CompletionMode: ptr.To(batchv1.IndexedCompletion),
 		Scheduling: &batchv1.JobSchedulingConfiguration{SchedulingPolicy: &schedulingv1alpha3.WorkloadPodGroupSchedulingPolicy{
@@ -281,6 +289,14 @@ func TestForecastsInASimulation(t *testing.T) {
 		"behind a deadline": {
 			// A limit is rounded up to one of few kinds.
 			[]*batchv1.Job{limited, ask(batchv1.JobSpec{})}, []string{"job=limited: after=1h"}, []string{"by 31m19s (by deadline)"}, 1000,
+		},
+		"after a deadline of another Job": {
+			[]*batchv1.Job{limited, held("second", batch.AfterAnnotation, "limited:any"), held("third", batch.AfterAnnotation, "second")},
+			[]string{"job=limited: after=1h"}, []string{"by 30m0s (by deadline)", "jobs/second has neither a deadline nor an earlier run"}, 3000,
+		},
+		"for a place": {
+			[]*batchv1.Job{grouped, held("second", core.ConcurrencyGroupAnnotation, "db"), held("third", core.ConcurrencyGroupAnnotation, "db")},
+			[]string{"job=grouped: after=20m"}, []string{"by 30m0s (by deadline)", "jobs/second has neither a deadline nor an earlier run"}, 3000,
 		},
 		"behind what nobody knows": {[]*batchv1.Job{ask(batchv1.JobSpec{}), limited}, []string{"job=j: after=1m"}, []string{""}, 1000},
 		"behind pods of the same Job": {
@@ -308,10 +324,11 @@ func TestForecastsInASimulation(t *testing.T) {
 			for _, e := range r.Timeline {
 				if e.What == "Waits" {
 					_, words, _ := strings.Cut(e.Message, "; its start is expected ")
+					_, why, _ := strings.Cut(e.Message, "; nobody knows when it starts: ")
 					if (e.Expected != nil) != (words != "") {
 						t.Errorf("%q has %v", e.Message, e.Expected)
 					}
-					got = append(got, words)
+					got = append(got, words+why)
 				}
 			}
 			if !slices.Equal(got, c.want) {

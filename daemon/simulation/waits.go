@@ -3,19 +3,35 @@ package simulation
 import (
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/daemon/forecast"
+	"github.com/jobd/jobd/daemon/hold"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
 )
 
 // mostForetold is of how many pods that wait it is told when they are expected to start: each time it is looked ahead anew.
 const mostForetold = 1000
 
-// tellWaits tells which pods have no room, and when they are expected to.
+// tellWaits tells which pods have no room, which Jobs have no place in their group, and when these, and those that wait for others, are
+// expected to start.
 func (s *simulation) tellWaits() {
-	var plan *forecast.Plan
+	var ahead *forecast.Ahead
+	for _, j := range s.jobs {
+		switch {
+		case len(j.awaits) > 0 && !j.toldHold:
+			j.toldHold = true
+			j.foretell(j.waits, j.expected(&ahead))
+		case j.begun && !j.heldBack() && j.needsPlace() && !j.toldPlace:
+			j.toldPlace = true
+			j.tell("Waits", nil, "waits for a place in the concurrency group %s", j.group.name)
+			j.foretell(len(s.result.Timeline)-1, j.expected(&ahead))
+		}
+	}
 	for _, p := range s.live {
 		if p.told || p.Spec.NodeName != "" {
 			continue
@@ -25,46 +41,118 @@ func (s *simulation) tellWaits() {
 			continue
 		}
 		p.told = true
-		words := ""
-		at := s.expected(p, &plan)
-		if at != nil {
-			words = "; its start is expected " + s.when(at)
-		}
-		p.of.tell("Waits", p, "waits for room: %s%s", why, words)
-		s.result.Timeline[len(s.result.Timeline)-1].Expected = at
+		p.of.tell("Waits", p, "waits for room: %s", why)
+		p.of.foretell(len(s.result.Timeline)-1, &wire.Forecast{Starts: s.expectedOf(p, &ahead)})
 	}
 }
 
-// expected returns when a pod that waits is expected to start, as the daemon would say it now; nil if nobody knows. The plan is made once.
-func (s *simulation) expected(p *simulated, plan **forecast.Plan) *wire.Expected {
+// foretell adds to what was told of something that waits when it is expected to start, if anything is known of that.
+func (s *played) foretell(entry int, of *wire.Forecast) {
+	e := &s.result.Timeline[entry]
+	switch {
+	case of.Starts != nil:
+		e.Expected = of.Starts
+		e.Message += "; its start is expected " + s.when(of.Starts)
+	case of.Unknown != "":
+		e.Message += "; nobody knows when it starts: " + of.Unknown
+	}
+}
+
+// lookAhead looks ahead as the daemon would now, once; nil if that was done often enough.
+func (s *simulation) lookAhead(ahead **forecast.Ahead) *forecast.Ahead {
 	if s.foretold == mostForetold {
 		return nil
 	}
 	s.foretold++
-	if *plan == nil {
-		*plan = forecast.NewPlan(s.node.Outlook(forecast.Ahead), func(uid types.UID) forecast.Runs {
-			if of := s.byUID[uid]; of != nil {
+	if *ahead == nil {
+		groups := map[[2]string]hold.Line{}
+		for _, g := range s.groups {
+			if l := g.play.Line(); len(l.Holders)+len(l.Waiting) > 0 {
+				groups[[2]string{g.namespace, g.name}] = l
+			}
+		}
+		*ahead = forecast.NewAhead(s.node.Outlook(forecast.MostAhead), func(pod types.UID) forecast.OfJob {
+			of := s.byUID[pod]
+			if of == nil {
+				return forecast.OfJob{}
+			}
+			return forecast.OfJob{UID: of.of.job.UID, Window: of.of.window()}
+		}, func(pod types.UID) forecast.Runs {
+			if of := s.byUID[pod]; of != nil {
 				return of.of.took
 			}
 			return nil
-		}, s.now)
+		}, groups, s.now)
 	}
-	at, known := (*plan).Starts[p.UID]
-	for i := 0; !known && p.of.gang != "" && i < len(p.of.pods); i++ { // the plan has one pod of a gang, and they start together
+	return *ahead
+}
+
+// window returns the window of a Job or its namespace; nil for none.
+func (s *played) window() *core.Window {
+	if w := core.WindowOf(s.job.Annotations); w != nil {
+		return w
+	}
+	return core.WindowOf(s.namespaces[s.job.Namespace])
+}
+
+// expected returns what the daemon would say now of a Job that is held back.
+func (s *played) expected(ahead **forecast.Ahead) *wire.Forecast {
+	a := s.lookAhead(ahead)
+	if a == nil {
+		return &wire.Forecast{}
+	}
+	of, err := a.Of(knownJobs{s.simulation}, s.job, s.now)
+	if err != nil { // which only what is stored gives
+		return &wire.Forecast{}
+	}
+	return of
+}
+
+// expectedOf returns when a pod that waits for room is expected to start; nil if nobody knows.
+func (s *simulation) expectedOf(p *simulated, ahead **forecast.Ahead) *wire.Expected {
+	a := s.lookAhead(ahead)
+	if a == nil {
+		return nil
+	}
+	at, known := a.Pod(p.UID)
+	for i := 0; !known && p.of.gang != "" && i < len(p.of.pods); i++ { // it looks at one pod of a gang, and they start together
 		if other := p.of.pods[i]; other != nil {
-			at, known = (*plan).Starts[other.UID]
+			at, known = a.Pod(other.UID)
 		}
 	}
 	if !known {
 		return nil
 	}
-	window := core.WindowOf(p.of.job.Annotations)
-	if window == nil {
-		window = core.WindowOf(s.namespaces[p.of.job.Namespace])
-	}
-	at = forecast.InWindow(at, window)
+	at = forecast.InWindow(at, p.of.window())
 	return &at
 }
+
+// knownJobs are the Jobs that are played, of none of which there was an earlier run. It implements forecast.Jobs.
+type knownJobs struct{ *simulation }
+
+// Job implements forecast.Jobs.
+func (s knownJobs) Job(key string) (*batchv1.Job, error) {
+	for _, j := range s.jobs {
+		if j.begun && objects.Key(objects.Jobs, j.job) == key {
+			return j.job, nil
+		}
+	}
+	return nil, nil
+}
+
+// Outcome implements forecast.Jobs.
+func (s knownJobs) Outcome(namespace, name string) (hold.Outcome, error) {
+	if j, _ := s.Job(store.Key(objects.Jobs, namespace, name)); j != nil {
+		return hold.OutcomeOf(j), nil
+	}
+	return hold.Outcome{}, nil
+}
+
+// Namespace implements forecast.Jobs.
+func (s knownJobs) Namespace(name string) (map[string]string, error) { return s.namespaces[name], nil }
+
+// Earlier implements forecast.Jobs.
+func (s knownJobs) Earlier(*batchv1.Job) (jobs, pods forecast.Runs, err error) { return nil, nil, nil }
 
 // when says it in time since the beginning, as all of the timeline: "by 30s (by deadline)".
 func (s *simulation) when(e *wire.Expected) string {
