@@ -207,15 +207,20 @@ generate: ## the OpenAPI models of the served types, PODFIELDS.md, the pages of 
 	go test -run PODFIELDS ./api/core -args -update
 	go test -run Reference ./cmd/jobctl ./cmd/jobd -args -update
 
-install: build ## binaries, systemd unit, shell completion; without DESTDIR also the group jobd
+install: build ## binaries, systemd unit, manual pages, shell completion; without DESTDIR also the group jobd
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin bin/jobd bin/jobd-shim bin/jobctl
 	install -d $(DESTDIR)/etc/systemd/system
 	sed 's,@PREFIX@,$(PREFIX),g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >$(DESTDIR)/etc/systemd/system/jobd.service
 	install -d $(DESTDIR)/etc/jobd
 	test -e $(DESTDIR)/etc/jobd/jobd.yaml || bin/jobd config >$(DESTDIR)/etc/jobd/jobd.yaml
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	bin/jobd completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobd
-	bin/jobctl completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobctl
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d man/man1 man/man8)
+	@for program in jobd jobctl; do \
+		bin/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program && \
+		bin/$$program completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$program && \
+		bin/$$program completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$program.fish || exit 1; \
+	done
+	bin/jobctl man $(DESTDIR)$(PREFIX)/share/man/man1
+	bin/jobd man $(DESTDIR)$(PREFIX)/share/man/man8
 	@test -n "$(DESTDIR)" || { \
 		getent group jobd >/dev/null || ! command -v groupadd >/dev/null || groupadd --system jobd; \
 		if [ -d /run/systemd/system ]; then echo "jobd: start it with: systemctl daemon-reload && systemctl enable --now jobd"; \

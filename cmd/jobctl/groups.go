@@ -72,8 +72,10 @@ func arrange(root *cobra.Command, cluster bool) {
 	var listed templates.CommandGroups
 	for _, g := range groups {
 		group := templates.CommandGroup{Message: g.title}
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title}) // of the manual
 		for name := range strings.FieldsSeq(g.commands) {
 			if i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name }); i >= 0 {
+				root.Commands()[i].GroupID = g.title
 				group.Commands = append(group.Commands, root.Commands()[i])
 			}
 		}
