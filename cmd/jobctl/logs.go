@@ -162,9 +162,10 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 			if cluster {
 				return others(getter, j, opts, timeout, allContainers)
 			}
-			return l.resumed(opts, l.labels(j, opts), true, func(opts *corev1.PodLogOptions, sources bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+			open := func(opts *corev1.PodLogOptions, sources bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 				return l.ofJob(getter, j, opts, allContainers, sources)
-			})
+			}
+			return l.resumed(opts, l.labels(j, opts), true, open)
 		}
 		switch o := object.(type) {
 		case *batchv1.CronJob:
