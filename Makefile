@@ -20,7 +20,7 @@ export CGO_ENABLED := 0
 # several times as long, and takes twice as long to link each.
 SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking openapi picture \
 	podspec quota rbac roles runas runtimeclass schedule scheduling scheme shares storageclass why window) \
-	$(addprefix cmd/internal/,batchscript manual page startat terminal translations) \
+	$(addprefix cmd/internal/,batchscript hue manual page startat terminal translations) \
 	$(addprefix daemon/,allotment cards causes causes/causestest claim critical cron dependents duty eviction fairness fit forecast job jobset node picture pod \
 		prospect relation requests workload) \
 	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
@@ -199,8 +199,12 @@ compare: ## our defaults and validation beside those of Kubernetes, on manifests
 	cd testdata/jobset && go vet . && go test -count=1 -vet=off .
 	JOBD_FIXTURES=all go test -count=1 -run PodSecurityFixtures ./api/server
 
-screenshots: build ## the pictures of the documentation, in docs/images: a Job in the browser, in the terminal and as a report
+MOVING := testdata/screenshots/moving
+screenshots: build ## the pictures of the documentation, in docs/images: a Job in the browser, in the terminal and as a report; with RECORD=1 a new session for the moving one
 	testdata/screenshots/run.sh bin docs/images
+	VIEWS=after testdata/screenshots/run.sh bin docs/images/views
+	$(if $(RECORD),go run ./$(MOVING) -bin bin $(MOVING)/session.json)
+	go run ./$(MOVING) $(MOVING)/session.json >docs/images/submit-and-watch.svg
 
 generate: ## the OpenAPI models of the served types, PODFIELDS.md, the pages of flags and annotations; tests fail when one is stale
 	go generate ./api/openapi
