@@ -92,7 +92,7 @@ func row(text string) string {
 		run = strings.TrimSpace(run)
 		x += float64(lead) * charWidth
 		wide = float64(utf8.RuneCountInString(run)) * charWidth
-		fmt.Fprintf(&b, `<text x="%.1f" y="13" textLength="%.1f" lengthAdjust="spacingAndGlyphs"`, x, wide)
+		fmt.Fprintf(&b, `<text x="%.1f" y="13" textLength="%.1f"`, x, wide)
 		if front != "" {
 			fmt.Fprintf(&b, ` fill="%s"`, front)
 		}

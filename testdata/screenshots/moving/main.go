@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 )
 
@@ -49,7 +50,7 @@ func run(ctx context.Context, bin, still, path string) error {
 		if err != nil {
 			return err
 		}
-		for n, text := range strings.Split(strings.TrimSuffix(string(screen), "\n"), "\n") {
+		for n, text := range rowsOf(string(screen)) {
 			if n < s.Rows {
 				s.Frames[0].Rows[n] = text
 			}
@@ -79,3 +80,23 @@ func run(ctx context.Context, bin, still, path string) error {
 	_, err = os.Stdout.WriteString(draw(s))
 	return err
 }
+
+// rowsOf returns the rows of a screen that tmux has captured, each of which begins with the colors that the one before has left: tmux
+// says only what changes.
+func rowsOf(screen string) []string {
+	all := strings.Split(strings.TrimSuffix(screen, "\n"), "\n")
+	left := ""
+	for i, text := range all {
+		all[i] = left + text
+		for _, codes := range sequences.FindAllString(text, -1) {
+			if codes == "\x1b[0m" || codes == "\x1b[m" {
+				left = ""
+				continue
+			}
+			left += codes
+		}
+	}
+	return all
+}
+
+var sequences = regexp.MustCompile("\x1b\\[[0-9;]*m")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -42,12 +43,19 @@ func TestThePictureIsThatOfTheSession(t *testing.T) {
 func TestRow(t *testing.T) {
 	got := row("a \x1b[1;32mb<\x1b[0m\x1b[48;5;16m c\x1b[0m")
 	for _, want := range []string{
-		`<text x="0.0" y="13" textLength="8.4" lengthAdjust="spacingAndGlyphs">a</text>`,
-		`x="16.8" y="13" textLength="16.8" lengthAdjust="spacingAndGlyphs" fill="#00a77a" font-weight="700">b&lt;</text>`,
+		`<text x="0.0" y="13" textLength="8.4">a</text>`,
+		`x="16.8" y="13" textLength="16.8" fill="#00a77a" font-weight="700">b&lt;</text>`,
 		`<rect x="33.6" width="16.8" height="18" fill="#000000"/><text x="42.0"`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
 		}
+	}
+}
+
+func TestRowsBeginWithWhatIsLeft(t *testing.T) {
+	got := rowsOf("a\x1b[31mb\nc\x1b[0m\nd\n")
+	if want := []string{"a\x1b[31mb", "\x1b[31mc\x1b[0m", "d"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }

@@ -139,7 +139,7 @@ func (t *recorder) look() {
 		return
 	}
 	f := frame{Milliseconds: int(at), Rows: map[int]string{}}
-	for i, row := range strings.Split(strings.TrimSuffix(screen, "\n"), "\n") {
+	for i, row := range rowsOf(screen) {
 		if row = strings.TrimRight(row, " "); i < rows && row != t.shown[i] {
 			f.Rows[i], t.shown[i] = row, row
 		}
