@@ -27,10 +27,10 @@ SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disrupti
 # Long tests of one goroutine in packages that have more.
 SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever
 # ./... leaves out what is under testdata. testdata/upstream, conformance, jobset and otelcol are modules of their own.
-TESTED := ./... ./testdata/images ./testdata/repository
+TESTED := ./... ./testdata/images ./testdata/repository ./testdata/screenshots/moving
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/jobset' ':!testdata/otelcol'))))
 
-.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz passes bench soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -164,6 +164,13 @@ passes: ## pairs of objects that are made to hold up a pass, for PASSES=10m
 
 bench: build ## the figures of BENCHMARKS.md, beside the raw limits of the same run
 	go run ./testdata/bench -bin bin $(BENCHFLAGS)
+
+# Each is measured by its own package of Debian, in directories of its own, and left out by name where it is missing.
+bench-peers: build ## jobd beside Slurm, docker, podman, ctr, task-spooler and GNU parallel, in turns: one table
+	@testdata/apt-install.sh /bin/busybox=busybox-static crun=crun srun=slurm-wlm munged=munge dockerd=docker.io podman=podman ctr=containerd \
+		tsp=task-spooler parallel=parallel || echo "bench-peers: those are left out" >&2
+	@command -v docker >/dev/null || testdata/apt-install.sh docker-cli || true
+	go run ./testdata/bench -bin bin -only tools $(BENCHFLAGS)
 
 soak: build ## 200,000 short pods in a row, which must leave nothing behind; hours, or minutes with SOAKFLAGS="-pods 2000"
 	go run ./testdata/soak -bin bin $(SOAKFLAGS)
