@@ -20,17 +20,17 @@ export CGO_ENABLED := 0
 # several times as long, and takes twice as long to link each.
 SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking openapi picture \
 	podspec quota rbac retry roles runas runtimeclass schedule scheduling scheme shares storageclass why window) \
-	$(addprefix cmd/internal/,batchscript manual page startat terminal translations) \
+	$(addprefix cmd/internal/,batchscript hue manual page startat terminal translations) \
 	$(addprefix daemon/,allotment cards causes causes/causestest causes/parents claim cron dependents duty eviction fairness fit forecast job jobset kubelet load node picture pod \
 		prospect relation requests workload) \
 	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
 SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever
 # ./... leaves out what is under testdata. testdata/upstream, conformance, jobset and otelcol are modules of their own.
-TESTED := ./... ./testdata/images ./testdata/repository
+TESTED := ./... ./testdata/images ./testdata/repository ./testdata/screenshots/moving
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/jobset' ':!testdata/otelcol'))))
 
-.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer histories fuzz passes bench soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer histories fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -169,6 +169,13 @@ passes: ## pairs of objects that are made to hold up a pass, for PASSES=10m
 bench: build ## the figures of BENCHMARKS.md, beside the raw limits of the same run
 	go run ./testdata/bench -bin bin $(BENCHFLAGS)
 
+# Each is measured by its own package of Debian, in directories of its own, and left out by name where it is missing.
+bench-peers: build ## jobd beside Slurm, docker, podman, ctr, task-spooler and GNU parallel, in turns: one table
+	@testdata/apt-install.sh /bin/busybox=busybox-static crun=crun srun=slurm-wlm munged=munge dockerd=docker.io podman=podman ctr=containerd \
+		tsp=task-spooler parallel=parallel || echo "bench-peers: those are left out" >&2
+	@command -v docker >/dev/null || testdata/apt-install.sh docker-cli || true
+	go run ./testdata/bench -bin bin -only tools $(BENCHFLAGS)
+
 soak: build ## 200,000 short pods in a row, which must leave nothing behind; hours, or minutes with SOAKFLAGS="-pods 2000"
 	go run ./testdata/soak -bin bin $(SOAKFLAGS)
 
@@ -203,23 +210,32 @@ compare: ## our defaults and validation beside those of Kubernetes, on manifests
 	cd testdata/jobset && go vet . && go test -count=1 -vet=off .
 	JOBD_FIXTURES=all go test -count=1 -run PodSecurityFixtures ./api/server
 
-screenshots: build ## the pictures of the documentation, in docs/images: a Job in the browser, in the terminal and as a report
+MOVING := testdata/screenshots/moving
+screenshots: build ## the pictures of the documentation, in docs/images: a Job in the browser, in the terminal and as a report; with RECORD=1 a new session for the moving one
 	testdata/screenshots/run.sh bin docs/images
+	VIEWS=after testdata/screenshots/run.sh bin docs/images/views
+	$(if $(RECORD),go run ./$(MOVING) -bin bin $(MOVING)/session.json)
+	go run ./$(MOVING) $(MOVING)/session.json >docs/images/submit-and-watch.svg
 
 generate: ## the OpenAPI models of the served types, PODFIELDS.md, the pages of flags and annotations; tests fail when one is stale
 	go generate ./api/openapi
 	go test -run PODFIELDS ./api/core -args -update
 	go test -run Reference ./cmd/jobctl ./cmd/jobd -args -update
 
-install: build ## binaries, systemd unit, shell completion; without DESTDIR also the group jobd
+install: build ## binaries, systemd unit, manual pages, shell completion; without DESTDIR also the group jobd
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin bin/jobd bin/jobd-shim bin/jobctl
 	install -d $(DESTDIR)/etc/systemd/system
 	sed 's,@PREFIX@,$(PREFIX),g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >$(DESTDIR)/etc/systemd/system/jobd.service
 	install -d $(DESTDIR)/etc/jobd
 	test -e $(DESTDIR)/etc/jobd/jobd.yaml || bin/jobd config >$(DESTDIR)/etc/jobd/jobd.yaml
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	bin/jobd completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobd
-	bin/jobctl completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobctl
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d man/man1 man/man8)
+	@for program in jobd jobctl; do \
+		bin/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program && \
+		bin/$$program completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$program && \
+		bin/$$program completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$program.fish || exit 1; \
+	done
+	bin/jobctl man $(DESTDIR)$(PREFIX)/share/man/man1
+	bin/jobd man $(DESTDIR)$(PREFIX)/share/man/man8
 	@test -n "$(DESTDIR)" || { \
 		getent group jobd >/dev/null || ! command -v groupadd >/dev/null || groupadd --system jobd; \
 		if [ -d /run/systemd/system ]; then echo "jobd: start it with: systemctl daemon-reload && systemctl enable --now jobd"; \

@@ -62,7 +62,7 @@ func completeHere(root *cobra.Command, f cmdutil.Factory, dial dialFunc) {
 			}
 		}
 		switch c.CommandPath() {
-		case "jobctl image remove", "jobctl image pull":
+		case "jobctl image remove", "jobctl image pull", "jobctl image push", "jobctl image tag":
 			c.ValidArgsFunction = imagesHere
 		case "jobctl logs", "jobctl exec", "jobctl attach", "jobctl port-forward":
 			c.ValidArgsFunction = onlyKindsHere(c.ValidArgsFunction, f, c.Name() == "logs")
@@ -79,24 +79,63 @@ func shortName(image string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(image, "docker.io/"), "library/")
 }
 
-// onlyKindsHere leaves out kinds with pods that jobd does not have, and adds CronJobs, of which only logs can be asked for.
-func onlyKindsHere(others cobra.CompletionFunc, f cmdutil.Factory, cronJobs bool) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		kind, name, slash := strings.Cut(typed, "/")
-		if cronJobs && slash && len(args) == 0 && slices.Contains([]string{"cronjobs", "cronjob", "cj"}, kind) {
-			var all []string
-			for _, name := range completion.CompGetResource(f, "cronjobs", name) {
-				all = append(all, kind+"/"+name)
+// followedKinds are the words for what has a log beyond that of a pod, and can be followed.
+var followedKinds = map[string]string{
+	"job": "jobs", "jobs": "jobs", "cronjob": "cronjobs", "cronjobs": "cronjobs", "cj": "cronjobs", "jobset": "jobsets", "jobsets": "jobsets",
+}
+
+// namesTyped completes KIND/NAME; false if that is not what is being typed.
+func namesTyped(f cmdutil.Factory, typed string) (all []string, ok bool) {
+	kind, name, slash := strings.Cut(typed, "/")
+	resource := followedKinds[kind]
+	if !slash || resource == "" {
+		return nil, false
+	}
+	for _, name := range completion.CompGetResource(f, resource, name) {
+		all = append(all, kind+"/"+name)
+	}
+	return all, true
+}
+
+// completeFollowed completes the name of a Job, and KIND/NAME.
+func completeFollowed(f cmdutil.Factory) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if names, ok := namesTyped(f, typed); ok {
+			return names, cobra.ShellCompDirectiveNoFileComp
+		}
+		all := completion.CompGetResource(f, "jobs", typed)
+		directive := cobra.ShellCompDirectiveNoFileComp
+		for _, kind := range []string{"cronjobs/", "jobsets/"} {
+			if strings.HasPrefix(kind, typed) {
+				all, directive = append(all, kind), directive|cobra.ShellCompDirectiveNoSpace
 			}
-			return all, cobra.ShellCompDirectiveNoFileComp
+		}
+		return all, directive
+	}
+}
+
+// onlyKindsHere leaves out kinds with pods that jobd does not have, and for logs adds CronJobs and JobSets.
+func onlyKindsHere(others cobra.CompletionFunc, f cmdutil.Factory, logs bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if logs && len(args) == 0 {
+			if names, ok := namesTyped(f, typed); ok {
+				return names, cobra.ShellCompDirectiveNoFileComp
+			}
 		}
 		all, directive := others(c, args, typed)
 		kept := slices.DeleteFunc(all, func(name string) bool {
 			kind, isKind := strings.CutSuffix(name, "/")
 			return isKind && slices.ContainsFunc(absent.Kinds, func(k absent.Kind) bool { return k.Resource() == kind })
 		})
-		if len(args) == 0 && cronJobs && strings.HasPrefix("cronjobs/", typed) {
-			kept = append(kept, "cronjobs/")
+		if len(args) == 0 && logs {
+			for _, kind := range []string{"cronjobs/", "jobsets/"} {
+				if strings.HasPrefix(kind, typed) {
+					kept = append(kept, kind)
+				}
+			}
 		}
 		return kept, directive
 	}
@@ -124,8 +163,20 @@ func completeValues(root *cobra.Command, f cmdutil.Factory) {
 			each(sub)
 		}
 	}
+	if c, _, err := root.Find([]string{"create", "job"}); err == nil {
+		register(c, "from", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if names, ok := namesTyped(f, typed); ok {
+				return names, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"cronjob/"}, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		})
+	}
 	for _, c := range root.Commands() {
 		switch c.Name() {
+		case "submit":
+			register(c, "after", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return completion.CompGetResource(f, "jobs", typed), cobra.ShellCompDirectiveNoFileComp
+			})
 		case "simulate":
 			register(c, "from", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 				var jobs []string

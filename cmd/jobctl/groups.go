@@ -12,7 +12,7 @@ import (
 
 // groups are the commands as the help lists them: those for Jobs first. What is in none of them comes last.
 var groups = []struct{ title, commands string }{
-	{"Jobs:", "submit follow logs why watch wait retry suspend resume prioritize history results report simulate dashboard top"},
+	{"Jobs:", "submit follow logs why watch wait retry suspend resume pause continue prioritize history results report simulate dashboard top"},
 	{"Objects, Jobs among them:", "apply create get describe edit delete explain"},
 	{"Pods:", "run exec attach cp debug port-forward events"},
 	{"Images, disk, notices and access:", "image df notify kubeconfig fleet auth"},
@@ -72,8 +72,10 @@ func arrange(root *cobra.Command, cluster bool) {
 	var listed templates.CommandGroups
 	for _, g := range groups {
 		group := templates.CommandGroup{Message: g.title}
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title}) // of the manual
 		for name := range strings.FieldsSeq(g.commands) {
 			if i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name }); i >= 0 {
+				root.Commands()[i].GroupID = g.title
 				group.Commands = append(group.Commands, root.Commands()[i])
 			}
 		}

@@ -169,6 +169,11 @@ func TestCompletion(t *testing.T) {
 	if out, code := d.jobctl(t, cron, "apply", "-f", "-"); code != 0 {
 		t.Fatal(out)
 	}
+	set := "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: train}\nspec: {replicatedJobs: [{name: workers, " +
+		"template: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}]}\n"
+	if out, code := d.jobctl(t, set, "apply", "-f", "-"); code != 0 {
+		t.Fatal(out)
+	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		if out, code := d.jobctl(t, "", "completion", shell); code != 0 || !strings.Contains(out, "__complete") || strings.Contains(out, "kubectl") {
 			t.Errorf("completion %s: %d %.200s", shell, code, out)
@@ -183,6 +188,15 @@ func TestCompletion(t *testing.T) {
 		{"sub", "submit"},
 		{"follow ", "pi"},
 		{"follow jobs/", "jobs/pi"},
+		{"follow cronjobs/", "cronjobs/nightly"},
+		{"follow jobs", "jobsets/"},
+		{"follow jobset/", "jobset/train"},
+		{"logs jobsets/", "jobsets/train"},
+		{"wait jobsets/", "jobsets/train"},
+		{"why jobsets/", "jobsets/train"},
+		{"create job now --from ", "cronjob/"},
+		{"create job now --from cronjob/", "cronjob/nightly"},
+		{"submit --after ", "pi"},
 		{"why ", "jobs"},
 		{"why jobs/", "jobs/pi"},
 		{"why cronjobs/", "cronjobs/nightly"},

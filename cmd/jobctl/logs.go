@@ -19,12 +19,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/cmd/util/podcmd"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 
+	"github.com/jobd/jobd/cmd/internal/progress"
 	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
@@ -33,6 +35,7 @@ import (
 type jobLogs struct {
 	command *cobra.Command
 	flags   *pflag.FlagSet
+	out     io.Writer
 	errOut  io.Writer
 	// cluster says that the server was named, and may be one that has no logs of Jobs.
 	cluster bool
@@ -45,12 +48,12 @@ type jobLogs struct {
 }
 
 // extendLogs adds to kubectl's command for logs what jobd can do beyond a cluster.
-func extendLogs(root *cobra.Command, getter genericclioptions.RESTClientGetter, errOut io.Writer) *jobLogs {
+func extendLogs(root *cobra.Command, getter genericclioptions.RESTClientGetter, streams genericiooptions.IOStreams) *jobLogs {
 	logs, _, err := root.Find([]string{"logs"})
 	if err != nil {
 		panic(err) // kubectl has always had it
 	}
-	l := &jobLogs{command: logs, flags: logs.Flags(), errOut: errOut}
+	l := &jobLogs{command: logs, flags: logs.Flags(), out: streams.Out, errOut: streams.ErrOut}
 	l.flags.IntVar(&l.runs, "runs", 1, "For a CronJob: the logs of so many of its last Jobs, the latest at the end")
 	l.flags.StringVar(&l.stream, "stream", "", "Only what was written to this stream: stdout or stderr")
 	l.flags.BoolVar(&l.allRestarts, "all-restarts", false,
@@ -122,7 +125,8 @@ func (l *jobLogs) choose(cluster, far bool) {
 	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone. --tail is how many " +
 		"lines of it as a whole: those that were written last, whichever pods they are from. --prefix puts before each line its " +
 		"pod, container, index and stream, and, where they are not the first: attempt=2, of the Job (jobctl retry); try=2, the " +
-		"second pod of the index in that attempt; restart=1, of the container in its pod."
+		"second pod of the index in that attempt; restart=1, of the container in its pod. On a terminal each line of several pods has a " +
+		"short label without it: the index or the end of the pod's name; --prefix=false leaves that out."
 	logs.Example += "\n\n  # All that the pods of a Job have printed, each line with where it is from\n  jobctl logs jobs/pi --prefix --all-restarts"
 }
 
@@ -158,9 +162,10 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 			if cluster {
 				return others(getter, j, opts, timeout, allContainers)
 			}
-			return l.resumed(opts, true, func(opts *corev1.PodLogOptions, sources bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+			open := func(opts *corev1.PodLogOptions, sources bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 				return l.ofJob(getter, j, opts, allContainers, sources)
-			})
+			}
+			return l.resumed(opts, l.labels(j, opts), true, open)
 		}
 		switch o := object.(type) {
 		case *batchv1.CronJob:
@@ -176,26 +181,49 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 		case l.allRestarts:
 			return nil, errors.New("--all-restarts is for Jobs and CronJobs: jobctl logs jobs/NAME")
 		}
-		return l.resumed(opts, false, func(opts *corev1.PodLogOptions, _ bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+		return l.resumed(opts, progress.Labels{}, false, func(opts *corev1.PodLogOptions, _ bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 			return others(getter, object, opts, timeout, allContainers)
 		})
 	}
 }
 
+// labels returns those of a Job's log: on a terminal, unless there is something else that is to stand before its lines, or
+// nothing.
+func (l *jobLogs) labels(j *batchv1.Job, opts *corev1.PodLogOptions) progress.Labels {
+	screen, ok := progress.IsTerminal(l.out)
+	sources := l.sources()
+	if !ok || opts.LimitBytes != nil || !sources && l.flags.Changed("prefix") {
+		return progress.Labels{}
+	}
+	progress.Drawable(screen)
+	shown := j.DeepCopy()
+	if !l.said("all-containers") {
+		shown.Spec.Template.Spec.InitContainers, shown.Spec.Template.Spec.Containers = nil, nil
+	}
+	return progress.LabelsOf(shown, sources, progress.Colors(screen))
+}
+
+// sources reports whether the source of each line was asked for.
+func (l *jobLogs) sources() bool { return l.said("prefix") || l.said("all-pods") }
+
 // resumed returns the requests for logs. Those of a jobd far away that are followed are continued where a connection has broken off, for which each
-// line needs its time, and in the log of a Job its source. How many bytes of that are to be shown the server cannot know.
+// line needs its time, and in the log of a Job its source, as it does for labels. How many bytes of that are to be shown the server cannot know.
 func (l *jobLogs) resumed(
-	asked *corev1.PodLogOptions, ofJob bool, open func(o *corev1.PodLogOptions, sources bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error),
+	asked *corev1.PodLogOptions, labels progress.Labels, ofJob bool,
+	open func(o *corev1.PodLogOptions, sources bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error),
 ) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
-	sources := l.said("prefix") || l.said("all-pods")
-	if !asked.Follow || asked.LimitBytes != nil || !l.far {
-		return open(asked.DeepCopy(), sources)
+	resumes := asked.Follow && asked.LimitBytes == nil && l.far
+	if !resumes && !labels.Any() {
+		return open(asked.DeepCopy(), l.sources())
 	}
 	timed := asked.DeepCopy()
 	timed.Timestamps = true
 	requests, err := open(timed.DeepCopy(), true)
 	for of, request := range requests {
-		log := &submit.Log{OfJob: ofJob, Sources: sources, Times: asked.Timestamps, Notice: func(words string) { fmt.Fprintln(l.errOut, words) }}
+		log := &submit.Log{
+			OfJob: ofJob, Sources: l.sources(), Labels: labels, Times: asked.Timestamps, Once: !resumes,
+			Notice: func(words string) { fmt.Fprintln(l.errOut, words) },
+		}
 		log.Open = func(ctx context.Context, since *time.Time) (io.ReadCloser, error) {
 			rest := timed.DeepCopy()
 			if since != nil {

@@ -75,7 +75,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	root.PersistentFlags().String("socket", socketOf(getenv), "The socket of jobd, or of one on another machine, by ssh: ssh://[USER@]HOST[:PORT][/PATH]; $"+
 		socketVariable+" sets it too")
 	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
-	ofJobs := extendLogs(root, flags, streams.ErrOut)
+	ofJobs := extendLogs(root, flags, streams)
 	extendWait(root, flags, streams)
 	own := submitter{flags: flags, to: to, streams: streams, refused: &said.refused}
 	extendRun(root, own)

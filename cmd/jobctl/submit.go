@@ -14,7 +14,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"k8s.io/kubectl/pkg/util/completion"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/cmd/internal/interactive"
@@ -134,33 +133,13 @@ func (s submitter) followCommand() *cobra.Command {
 		Run: func(cmd *cobra.Command, args []string) {
 			os.Exit(s.follow(cmd, &o, args))
 		},
-		ValidArgsFunction: completeJobs(s.flags),
+		ValidArgsFunction: completeFollowed(cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(s.flags))),
 	}
 	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
 	o.AddInterruptFlag(cmd.Flags())
 	o.AddReportFlags(cmd.Flags())
 	o.AddNotifyFlag(cmd.Flags())
 	return cmd
-}
-
-// completeJobs completes NAME and jobs/NAME.
-func completeJobs(flags *genericclioptions.ConfigFlags) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		kind, name, slash := strings.Cut(toComplete, "/")
-		if !slash {
-			kind, name = "", toComplete
-		}
-		names := completion.CompGetResource(cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags)), "jobs", name)
-		if slash {
-			for i := range names {
-				names[i] = kind + "/" + names[i]
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
 }
 
 // client returns a client of the server that the command line chooses, and its namespace.

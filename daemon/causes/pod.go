@@ -135,6 +135,11 @@ func podTerminating(v *podView) []why.Cause {
 		c.Type = "FinalizersHold"
 		c.Message = "It was deleted and has ended; its finalizers hold the object: " + strings.Join(p.Finalizers, ", ") + "."
 	}
+	for _, s := range v.statuses() {
+		if v.ended() && s.State.Terminated != nil && s.State.Terminated.ExitCode != 0 {
+			c.Brief = "" // that says more: with restartPolicy OnFailure a Job that fails deletes its pods
+		}
+	}
 	return []why.Cause{c}
 }
 

@@ -106,6 +106,7 @@ func run(ctx context.Context, b *bench, place string) error {
 		{"throughput", b.throughput},
 		{"profile", b.profile},
 		{"peers", b.peers},
+		{"tools", b.tools},
 		{"network", b.network},
 		{"users", b.users},
 		{"volumes", b.volumes},

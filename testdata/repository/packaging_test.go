@@ -89,6 +89,23 @@ func TestFilesOfPackages(t *testing.T) {
 	}
 }
 
+// TestInstalledFiles: who installs from a checkout gets what the packages have.
+func TestInstalledFiles(t *testing.T) {
+	out, err := exec.Command("make", "-n", "install", "DESTDIR=/to", "PREFIX=/usr").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"bin/jobd-shim", "/to/etc/systemd/system/jobd.service", "/to/etc/jobd/jobd.yaml", "/to/usr/share/bash-completion/completions/$program",
+		"/to/usr/share/zsh/site-functions/_$program", "/to/usr/share/fish/vendor_completions.d/$program.fish", "bin/jobctl man /to/usr/share/man/man1",
+		"bin/jobd man /to/usr/share/man/man8",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("make install does not make %s:\n%s", want, out)
+		}
+	}
+}
+
 // TestScriptsOfPackages runs what dpkg and rpm run, with stand-ins for the programs of the host, and looks at what it calls.
 func TestScriptsOfPackages(t *testing.T) {
 	const (

@@ -38,8 +38,51 @@ func TestPagesAreAnybodys(t *testing.T) {
 		}
 	}
 	for _, want := range []string{`"~/.kube/cache"`, `"~/file"`, "/var/lib/x"} {
-		if !strings.Contains(pages["program-sub.1"], want) {
-			t.Errorf("no %s in\n%s", want, pages["program-sub.1"])
+		if all := pages["program.1"] + pages["program-sub.1"]; !strings.Contains(all, want) {
+			t.Errorf("no %s in\n%s", want, all)
 		}
+	}
+}
+
+// TestTheFirstPage: what somebody looks for comes before the options, which the other pages only refer to.
+func TestTheFirstPage(t *testing.T) {
+	root := &cobra.Command{Use: "program", Short: "Do things", Version: "1"}
+	root.PersistentFlags().String("socket", "/run/s", "Where it listens")
+	root.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "none", Title: "Nothing:"})
+	run := func(*cobra.Command, []string) {}
+	below := &cobra.Command{Use: "below", Short: "Be below", Run: run}
+	more := &cobra.Command{Use: "more", Short: "Do more"}
+	more.AddCommand(below)
+	root.AddCommand(
+		&cobra.Command{Use: "submit", Short: "Run a Job", GroupID: "jobs", Run: run}, more,
+		&cobra.Command{Use: "secret", Hidden: true, Run: run}, Command("1"),
+	)
+	dir := t.TempDir()
+	root.SetArgs([]string{"man", dir})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	page := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.ReplaceAll(string(text), "\\", "")
+	}
+	at := -1
+	for _, want := range []string{"COMMANDS", "Jobs", "program-submit(1)", "Run a Job", "Others", "program-more(1)", "OPTIONS", "--socket"} {
+		next := strings.Index(page("program.1"), want)
+		if next <= at {
+			t.Fatalf("%q is at %d, and what comes before it at %d:\n%s", want, next, at, page("program.1"))
+		}
+		at = next
+	}
+	for _, name := range []string{"program-submit.1", "program-more-below.1"} {
+		if text := page(name); strings.Contains(text, "--socket") || !strings.Contains(text, "that all commands have are in") {
+			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+	if text := page("program.1"); strings.Contains(text, "secret") || strings.Contains(text, "Nothing") {
+		t.Error(text)
 	}
 }

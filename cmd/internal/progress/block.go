@@ -13,6 +13,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/indexes"
+	"github.com/jobd/jobd/cmd/internal/hue"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -39,11 +40,9 @@ func (s style) paint(color int, text string) string {
 }
 
 const (
-	red    = 31
-	green  = 32
-	yellow = 33
-	cyan   = 36
-	faint  = 2
+	red   = 31
+	cyan  = 36
+	faint = 2
 )
 
 // block returns the lines of the live block, each of which fits into the terminal. last are the last lines of logs, where
@@ -53,7 +52,7 @@ func block(m *Model, now time.Time, last []string, s style) []string {
 	if j := m.Job(); j != nil {
 		lines = append(lines, headline(j, now, s))
 		if why := m.Why(); why != "" {
-			lines = append(lines, "  "+s.paint(yellow, "waits: "+printable.Line(why)))
+			lines = append(lines, "  "+s.paint(hue.Waits.Basic(), "waits: "+printable.Line(why)))
 		}
 		lines = append(lines, bar(j, s))
 		lines = append(lines, cells(j, m.Pods(), s)...)
@@ -79,14 +78,8 @@ func block(m *Model, now time.Time, last []string, s style) []string {
 
 func headline(j *batchv1.Job, now time.Time, s style) string {
 	state, reason, _ := JobState(j)
-	color := yellow
-	switch state {
-	case "complete", "completing":
-		color = green
-	case "failed", "failing":
-		color = red
-	}
-	out := "job " + j.Name + "  " + s.paint(color, state)
+	color := hue.Of(state)
+	out := "job " + j.Name + "  " + s.paint(color.Basic(), state)
 	if start := j.Status.StartTime; start != nil {
 		end := now
 		if c := batch.End(&j.Status); c != nil {
@@ -95,7 +88,7 @@ func headline(j *batchv1.Job, now time.Time, s style) string {
 		out += "  " + short(max(0, end.Sub(start.Time)).Round(time.Second))
 	}
 	out += "  " + CountsOf(j).String()
-	if reason != "" && color == red {
+	if reason != "" && color == hue.Bad {
 		out += "  " + reason
 	}
 	return out
@@ -111,7 +104,7 @@ func bar(j *batchv1.Job, s style) string {
 	}
 	done := int(int64(width) * int64(c.Succeeded) / int64(total))
 	active := min(width-done, int((int64(width)*int64(c.Active)+int64(total)-1)/int64(total)))
-	return "  " + s.paint(green, strings.Repeat("█", done)) + s.paint(yellow, strings.Repeat("▒", active)) +
+	return "  " + s.paint(hue.Good.Basic(), strings.Repeat("█", done)) + s.paint(hue.Runs.Basic(), strings.Repeat("▒", active)) +
 		s.paint(faint, strings.Repeat("░", width-done-active)) + fmt.Sprintf(" %d%%", 100*int64(c.Succeeded)/int64(total))
 }
 
@@ -167,13 +160,13 @@ func cells(j *batchv1.Job, pods []*Pod, s style) []string {
 		for _, state := range chunk {
 			switch state {
 			case cellDone:
-				line += s.paint(green, "■")
+				line += s.paint(hue.Good.Basic(), "■")
 			case cellStarting:
-				line += s.paint(yellow, "□")
+				line += s.paint(hue.Waits.Basic(), "□")
 			case cellRunning:
-				line += s.paint(yellow, "▣")
+				line += s.paint(hue.Runs.Basic(), "▣")
 			case cellFailed:
-				line += s.paint(red, "✘")
+				line += s.paint(hue.Bad.Basic(), "✘")
 			default:
 				line += s.paint(faint, "·")
 			}
@@ -195,7 +188,7 @@ func podLines(pods []*Pod, far func(pod string) string, now time.Time, s style) 
 			lines = append(lines, s.paint(faint, fmt.Sprintf("  and %d more", len(active)-i)))
 			break
 		}
-		line := "  " + p.Name + "  " + s.paint(yellow, string(p.State))
+		line := "  " + p.Name + "  " + s.paint(hue.Of(string(p.State)).Basic(), string(p.State))
 		if len(p.Values) > 0 {
 			line += "  " + batch.IndexWords(p.Values)
 		}

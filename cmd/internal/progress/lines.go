@@ -143,6 +143,7 @@ type lines struct {
 	out    *bufio.Writer // keeps the first error, and writes nothing after it
 	err    io.Writer
 	prefix bool
+	color  bool // of prefixes
 	quiet  bool
 	keys   *keys // nil if there is nobody to ask
 	open   bool  // the last line has no end yet, and may never have
@@ -155,12 +156,12 @@ type lines struct {
 // NewPlain returns a Display that writes logs to out and a line for each event to err. With prefix each line of a log has
 // its source before it. in is where answers come from, if it is a terminal.
 func NewPlain(in io.Reader, out, err io.Writer, prefix bool) Display {
-	return &lines{out: bufio.NewWriterSize(out, heldBack), err: err, prefix: prefix, keys: openKeys(in)}
+	return &lines{out: bufio.NewWriterSize(out, heldBack), err: err, prefix: prefix, color: Colors(out), keys: openKeys(in)}
 }
 
 // NewQuiet returns a Display that writes logs, and of everything else no more than what must not be missed.
 func NewQuiet(in io.Reader, out, err io.Writer, prefix bool) Display {
-	return &lines{out: bufio.NewWriterSize(out, heldBack), err: err, prefix: prefix, quiet: true, keys: openKeys(in)}
+	return &lines{out: bufio.NewWriterSize(out, heldBack), err: err, prefix: prefix, color: Colors(out), quiet: true, keys: openKeys(in)}
 }
 
 func (l *lines) Event(e Event) {
@@ -229,7 +230,7 @@ func (l *lines) Log(c Chunk) {
 		_ = l.out.WriteByte('\n')
 	}
 	if l.prefix && c.Begins {
-		_, _ = l.out.WriteString(c.Prefix())
+		_, _ = l.out.WriteString(Labels{full: true, color: l.color}.Of(c.Source))
 	}
 	l.open = !c.Ends
 	_, _ = l.out.Write(c.Text)

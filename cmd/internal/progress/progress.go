@@ -160,18 +160,26 @@ func (s Source) Prefix() string {
 			out += "(" + s.Values + ")"
 		}
 	}
-	for _, n := range []struct {
-		name string
-		is   int
-	}{{"attempt", s.Attempt}, {"try", s.Try}, {"restart", s.Restart}} {
-		if n.is > 0 {
-			out += fmt.Sprintf(" %s=%d", n.name, n.is)
-		}
+	for _, n := range s.numbers() {
+		out += " " + n
 	}
 	if s.Stream != "" {
 		out += " " + s.Stream
 	}
 	return out + "] "
+}
+
+// numbers says which attempt, try and restart it is, where that is not the first.
+func (s Source) numbers() (all []string) {
+	for _, n := range []struct {
+		name string
+		is   int
+	}{{"attempt", s.Attempt}, {"try", s.Try}, {"restart", s.Restart}} {
+		if n.is > 0 {
+			all = append(all, fmt.Sprintf("%s=%d", n.name, n.is))
+		}
+	}
+	return all
 }
 
 // MarshalLine returns the event as a line of JSON.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
+	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/jobd/jobd/internal/printable"
 )
@@ -72,7 +73,7 @@ func NewTTY(in io.Reader, out io.Writer, screen *os.File, prefix bool) Display {
 	if _, ok := IsTerminal(out); !ok {
 		t.logs, t.plain = out, lines{out: bufio.NewWriterSize(out, heldBack), prefix: prefix}
 	}
-	t.style.color = os.Getenv("NO_COLOR") == ""
+	t.style.color = Colors(screen)
 	Drawable(screen)
 	t.keys.quiet()
 	t.done.Go(t.run)
@@ -201,13 +202,19 @@ func (t *terminal) endLine() {
 		t.last = t.last[max(0, len(t.last)-maxLogLines):]
 		return
 	}
-	if t.prefix {
-		t.above.WriteString(t.from.Prefix())
-	}
-	t.above.WriteString(text + "\n")
+	t.above.WriteString(t.label() + text + "\n")
 	if t.above.Len() > maxHeld {
 		t.draw(true)
 	}
+}
+
+// label is what stands before a line of the log.
+func (t *terminal) label() string {
+	j := t.model.Job()
+	if j == nil {
+		j = &batchv1.Job{}
+	}
+	return LabelsOf(j, t.prefix, t.style.color).Of(t.from)
 }
 
 func (t *terminal) Update(m *Model) {
@@ -261,7 +268,7 @@ func (t *terminal) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.line) > 0 && t.logs == nil { // the last line has no end
-		t.above.WriteString(printable.ColoredLine(t.line) + "\n")
+		t.above.WriteString(t.label() + printable.ColoredLine(t.line) + "\n")
 	}
 	t.draw(false)
 	t.keys.restore()

@@ -21,6 +21,10 @@ type Log struct {
 	Open func(ctx context.Context, since *time.Time) (io.ReadCloser, error)
 	// OfJob says that there are sources; Sources and Times that they are to be shown.
 	OfJob, Sources, Times bool
+	// Labels are shown instead of sources, where there are any.
+	Labels progress.Labels
+	// Once says that it is not followed, and ends where the connection does.
+	Once bool
 	// Notice is told that the connection has broken off, and that it is there again.
 	Notice func(words string)
 }
@@ -46,7 +50,11 @@ func (l *Log) Copy(ctx context.Context, first io.ReadCloser, to io.Writer) error
 	}
 	show := shown{
 		chunk: func(c progress.Chunk) {
-			if c.Begins && l.Sources {
+			switch {
+			case !c.Begins:
+			case l.Labels.Any() && c.Pod != "":
+				write([]byte(l.Labels.Of(c.Source)))
+			case l.Sources:
 				write(source)
 			}
 			if c.Begins && l.Times {
@@ -70,7 +78,7 @@ func (l *Log) Copy(ctx context.Context, first io.ReadCloser, to io.Writer) error
 		switch {
 		case failed != nil:
 			return failed
-		case err == nil, ctx.Err() != nil:
+		case err == nil, ctx.Err() != nil, l.Once:
 			return err
 		}
 		if body, err = l.again(ctx, earliest(marks), err); err != nil {

@@ -11,8 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/cmd/internal/progress"
 )
 
 // TestALogThatBreaksOffGoesOn breaks a stream off behind each of its bytes: what is shown is the whole log, once.
@@ -30,8 +34,12 @@ func TestALogThatBreaksOffGoesOn(t *testing.T) {
 	}{
 		"a Job":              {Log{OfJob: true}, ofJob, "one\ntwo\ntwo\ntwo\n\nthree " + long + "\nend\n"},
 		"a Job with sources": {Log{OfJob: true, Sources: true, Times: true}, ofJob, ofJob},
-		"a pod":              {Log{}, "2026-01-01T00:00:01.5Z one\n2026-01-01T00:00:01.5Z [two]\n2026-01-01T00:00:02Z end", "one\n[two]\nend"},
-		"a pod with times":   {Log{Times: true}, "2026-01-01T00:00:01.5Z one\n2026-01-01T00:00:02Z \n", "2026-01-01T00:00:01.5Z one\n2026-01-01T00:00:02Z \n"},
+		"a Job with labels": {
+			Log{OfJob: true, Labels: progress.LabelsOf(&batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2)}}, false, false)}, ofJob,
+			"[a] one\n[b] two\n[a] two\n[a] two\n[a] \n[b] three " + long + "\n[a] end\n",
+		},
+		"a pod":            {Log{}, "2026-01-01T00:00:01.5Z one\n2026-01-01T00:00:01.5Z [two]\n2026-01-01T00:00:02Z end", "one\n[two]\nend"},
+		"a pod with times": {Log{Times: true}, "2026-01-01T00:00:01.5Z one\n2026-01-01T00:00:02Z \n", "2026-01-01T00:00:01.5Z one\n2026-01-01T00:00:02Z \n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for cut := 1; cut <= len(tc.text); cut++ {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/cmd/internal/hue"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -22,7 +23,7 @@ func chain(links []picture.Link, most int, s Style) (lines []string) {
 		case l.State == "":
 			color, state = 214, "there is none yet"
 		case l.State == batch.StateFailed:
-			color = stateColor(l.State)
+			color = hue.Of(l.State).Wide()
 		}
 		need := batch.Need{Name: l.Name, When: l.When}
 		line := fmt.Sprintf("%s%c after %s: %s", strings.Repeat("  ", l.Depth), mark, printable.Line(need.Words()), printable.Line(state))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/cmd/internal/hue"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -183,7 +184,7 @@ func (r row) line(wide [5]int, s Style) string {
 		gap := strings.Repeat(" ", wide[i]-ansi.StringWidth(text))
 		switch {
 		case i == 1 && r.job != nil:
-			text = s.paint(stateColor(r.state), text)
+			text = s.paint(hue.Of(r.state).Wide(), text)
 		case i == 2 && s.Width >= barred:
 			text = r.bar(s) + " " + text
 		case i == 3:

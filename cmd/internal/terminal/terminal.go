@@ -13,6 +13,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/cmd/internal/hue"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -87,19 +88,6 @@ func (s Style) chosen(line string, is bool) string {
 		return s.paint(74, "▌ ") + s.strong(line)
 	}
 	return "> " + line
-}
-
-// stateColor returns the colour of a Job's state.
-func stateColor(state string) int {
-	switch state {
-	case batch.StateFailed, batch.StateFailing:
-		return 166
-	case batch.StateComplete, batch.StateCompleting:
-		return 36
-	case batch.StateRunning:
-		return 74
-	}
-	return 245
 }
 
 // View is the picture of a Job with its columns decoded.
@@ -225,7 +213,7 @@ func Draw(v *View, selected int, s Style) []string {
 	if j == nil || v.Cells == nil {
 		return s.fit([]string{"..."}, v.keys())
 	}
-	head := s.strong(printable.Line(j.Name)) + "  " + s.paint(stateColor(j.State), j.State)
+	head := s.strong(printable.Line(j.Name)) + "  " + s.paint(hue.Of(j.State).Wide(), j.State)
 	if j.Completions > 0 {
 		head += fmt.Sprintf("  %d of %d succeeded", j.Counts[string(rune(picture.Succeeded))], j.Completions)
 	}

@@ -241,6 +241,11 @@ func endedPods() map[string]Case {
 		ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)(j)
 		p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.NewTime(Now)), []string{"example.com/hold"}
 	})
+	for name, finalizers := range map[string][]string{"exit code of a deleted pod": nil, "exit code of a held pod": {"example.com/hold"}} {
+		add(name, "exit code 3 of container c", "", and(end(3, "Error", ""), func(_ *batchv1.Job, p *corev1.Pod, _ *causes.World) {
+			p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.NewTime(Now)), finalizers
+		}))
+	}
 	running := func(j *batchv1.Job, p *corev1.Pod, _ *causes.World) {
 		p.Status.Phase, j.Status.Failed, j.Status.Active, j.Status.Ready = corev1.PodRunning, 0, 1, ptr.To[int32](1)
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
