@@ -73,6 +73,11 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		`what becomes of its pods when those of a higher priority displace them: they end ("evict", the default), or are frozen ("pause") until their CPU is free again.`,
 	},
 	{batch.ResumedAnnotation, `when a Job that waited for others, or for a time, was resumed; from then on it is held back no more. Read-only.`},
+	{
+		batch.MovingAnnotation,
+		`where the Job is being moved to (jobctl move), for as long as that takes: it is suspended, and nobody can resume it. Read-only.`,
+	},
+	{batch.MovedFromAnnotation, `the UID that the Job had on the machine from which it was moved. jobctl move sets it.`},
 	{batch.AttemptsAnnotation, `the attempts before the current one, which jobctl retry records. Read-only.`},
 	{
 		notices.EveryAnnotation,
@@ -130,7 +135,7 @@ func documented() map[string][]annotation {
 			slices.Clone(ofJobs), func(a annotation) bool {
 				return slices.Contains([]string{
 					batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation, notices.EveryAnnotation, batch.ManifestHashAnnotation,
-					batch.StartAtAnnotation,
+					batch.StartAtAnnotation, batch.MovingAnnotation, batch.MovedFromAnnotation,
 				}, a.name)
 			},
 		),

@@ -87,7 +87,8 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["jobs/log"] = &jobLog{rawAnswer{objects, "text/plain"}, s.config.JobLogs, s.config.NodeName}
 		served["jobs/why"] = &explanation{inJSON, k, s}
 		served["jobs/picture"] = &jobPicture{inJSON, s}
-		served["jobs/retry"] = jobRetry{objects}
+		served["jobs/retry"] = newJobRetry(objects)
+		served["jobs/move"] = newJobMove(objects, s.config.Begun)
 		objects.TableConvertor = queueColumn{objects.TableConvertor, s.config.Queue, s.config.Forecasts}
 	case schema.GroupResource{Group: "batch", Resource: "cronjobs"}:
 		served["cronjobs/why"] = &explanation{inJSON, k, s}
