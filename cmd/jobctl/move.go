@@ -25,7 +25,7 @@ func (s submitter) moveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "move jobs/NAME --on CONTEXT [--force] [--dry-run] [--cancel]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Move a Job that waits to a cluster, or to another jobd",
+		Short:                 "Move a Job that waits to another server",
 		Long: `Move a Job that waits here to the cluster, or the other jobd, of a context of the kubeconfig: it is made there under its own name, in the same namespace, and then deleted here. Only a Job of which no pod was ever started is moved, so that it runs once.
 
 From the beginning of a move on the Job is held here. Whatever interrupts the command, running it again goes on where it was; --cancel lets the Job go on here, as long as it was not made there.
