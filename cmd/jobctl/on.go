@@ -134,10 +134,6 @@ func (s submitter) submitOn(at submitter, o *submit.Options, m *submit.Manifests
 	if in := m.Job.GetNamespace(); in != "" {
 		namespace = in
 	}
-	w, err := workOf(m)
-	if err != nil {
-		return nil // the server says what is wrong with it
-	}
 	ctx := context.Background()
 	// The objects beside the Job are not applied if the server would refuse the Job. It cannot try one that replaces another, or is in a
 	// namespace that is still to be made.
@@ -151,6 +147,10 @@ func (s submitter) submitOn(at submitter, o *submit.Options, m *submit.Manifests
 		if err != nil {
 			return s.refused.explain(err)
 		}
+	}
+	w, err := workOf(m)
+	if err != nil {
+		return err
 	}
 	return s.check(ctx, w, at, client, namespace, o.Force)
 }

@@ -78,7 +78,7 @@ func TestSubmitOnAnotherServer(t *testing.T) {
 	there.complete("flags")
 	// What comes with it is applied there; what is missing is named, before anything is made.
 	settings := "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n"
-	needs := jobOf("y", "true", "      serviceAccountName: runner\n      volumes: [{name: v, configMap: {name: settings}}]\n")
+	needs := jobOf("needy", "true", "      serviceAccountName: runner\n      volumes: [{name: v, configMap: {name: settings}}]\n")
 	_, errOut, code = submit(settings+"---\n"+needs, "-f", "-")
 	want := "  spec.template.spec.serviceAccountName: there is no ServiceAccount runner in " + name
 	if code != 125 || !strings.Contains(errOut, want) || strings.Contains(errOut, "ConfigMap") {
@@ -90,6 +90,15 @@ func TestSubmitOnAnotherServer(t *testing.T) {
 	_, errOut, code = exitOf(t, here.jobctlTo(tls, "submit", "--on", "nowhere", "-f", "-"), needs)
 	if code != 1 || !strings.Contains(errOut, `no context "nowhere"`) {
 		t.Errorf("no such context: %d %s", code, errOut)
+	}
+
+	// Of what no server would take nothing is applied either.
+	_, errOut, code = submit(settings+"---\n"+strings.Replace(needs, "{name: needy}", "{name: true}", 1), "-f", "-")
+	if code != 125 || !strings.Contains(errOut, "has no name") {
+		t.Errorf("a name that is none: %d\n%s", code, errOut)
+	}
+	if _, err := there.CoreV1().ConfigMaps("default").Get(t.Context(), "settings", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the ConfigMap was made: %v", err)
 	}
 
 	// A cluster has not what only this machine has, and ignores what only jobd knows.
