@@ -392,7 +392,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		Meter: meter.New(meter.Options{
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
 		}),
-		Past: past, History: history.Reader{Store: from.store}, Receivers: d.deliveries,
+		Past: past, History: history.Reader{Store: from.store}, Begun: history.Begun, Receivers: d.deliveries,
 		NodeName: from.machine.Name, EventTTL: c.EventTTL.Duration, PodSecurity: from.security, HostRoot: d.config.HostRoot,
 		MultiKueue: c.MultiKueue,
 		Authority:  d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,

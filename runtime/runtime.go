@@ -183,6 +183,8 @@ type Image struct {
 	Config  imagespec.ImageConfig
 	// Engine names the Docker or podman of this machine that it was taken from; empty if it was pulled or imported.
 	Engine string
+	// Local: no registry has given it under its name. It was imported, tagged by hand, or taken from an engine.
+	Local bool
 }
 
 // ImageUsage is what an image has on the disk, in bytes: of that, others have Shared too.

@@ -73,6 +73,11 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		`what becomes of its pods when those of a higher priority displace them: they end ("evict", the default), or are frozen ("pause") until their CPU is free again.`,
 	},
 	{batch.ResumedAnnotation, `when a Job that waited for others, or for a time, was resumed; from then on it is held back no more. Read-only.`},
+	{
+		batch.MovingAnnotation,
+		`where the Job is being moved to (jobctl move), for as long as that takes: it is suspended, and nobody can resume it. Read-only.`,
+	},
+	{batch.MovedFromAnnotation, `the UID that the Job had on the machine from which it was moved. jobctl move sets it.`},
 	{batch.AttemptsAnnotation, `the attempts before the current one, which jobctl retry records. Read-only.`},
 	{
 		notices.EveryAnnotation,
@@ -140,7 +145,7 @@ func without(list []annotation, names ...string) []annotation {
 // inTemplates are those of a Job that its template has.
 var inTemplates = without(
 	ofJobs, batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation, notices.EveryAnnotation, batch.ManifestHashAnnotation,
-	batch.StartAtAnnotation,
+	batch.StartAtAnnotation, batch.MovingAnnotation, batch.MovedFromAnnotation,
 )
 
 // documented lists the annotations of each type, and of each template of one.

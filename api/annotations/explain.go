@@ -37,6 +37,8 @@ var examples = map[string]string{
 	batch.PrioritizedAnnotation:                 "2026-01-31T22:00:00Z",
 	batch.AttemptsAnnotation:                    `[{"attempt":1,...}]`,
 	batch.AttemptAnnotation:                     "2",
+	batch.MovingAnnotation:                      `{"to":"big"}`,
+	batch.MovedFromAnnotation:                   "4c1f7c5e-8a52-4d9b-9d3b-0f6f0c1f6a2e",
 	batch.SchedulesAnnotation:                   "30 6 * * 1-5; 0 9 * * 6",
 	batch.JitterAnnotation:                      "10m",
 	batch.MissedAnnotation:                      "all",

@@ -93,7 +93,7 @@ func Awaits(j *batchv1.Job) bool { return AwaitsJobs(j) || AwaitsTime(j) }
 // resumable reports whether jobd would resume a Job that is held back.
 func resumable(j *batchv1.Job) bool {
 	return ptr.Deref(j.Spec.Suspend, false) && j.Annotations[ResumedAnnotation] == "" && j.DeletionTimestamp == nil && End(&j.Status) == nil &&
-		managedHere(j)
+		managedHere(j) && MovingOf(j.Annotations) == nil
 }
 
 // Resume resumes a Job that was held back.

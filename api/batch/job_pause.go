@@ -92,9 +92,9 @@ func ValidatePaused(annotations, old map[string]string, path *field.Path) field.
 }
 
 // keepWritten keeps the annotations of a Job that clients do not write: AttemptsAnnotation, which only the subresource retry
-// changes, and PausedForAnnotation.
+// changes, MovingAnnotation, which only move does, and PausedForAnnotation.
 func keepWritten(job, old *batchv1.Job) {
-	for _, name := range []string{AttemptsAnnotation, PausedForAnnotation} {
+	for _, name := range []string{AttemptsAnnotation, MovingAnnotation, PausedForAnnotation} {
 		if was, ok := old.Annotations[name]; ok {
 			metav1.SetMetaDataAnnotation(&job.ObjectMeta, name, was)
 		} else {

@@ -22,6 +22,7 @@ func PrepareJob(job *batchv1.Job) {
 	delete(job.Annotations, AttemptsAnnotation)
 	delete(job.Annotations, PausedForAnnotation)
 	delete(job.Annotations, ResumedAnnotation)
+	delete(job.Annotations, MovingAnnotation)
 	if !ptr.Deref(job.Spec.ManualSelector, false) {
 		generateSelector(job)
 	}

@@ -33,6 +33,8 @@ type Image struct {
 	Created time.Time `json:"created,omitzero"`
 	// Engine is the docker or podman that it was taken from, if it was not pulled or imported.
 	Engine string `json:"engine,omitempty"`
+	// Local: no registry has given it under its name, so that other machines may not find it.
+	Local bool `json:"local,omitempty"`
 }
 
 // List is several images.

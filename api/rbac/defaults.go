@@ -100,7 +100,7 @@ func Defaults(
 	add("system:aggregated-metrics-reader", []string{"view", "edit", "admin"},
 		on(reads, in("metrics.k8s.io"), "nodes", "pods"))
 	add("jobd:aggregate-to-edit", []string{"edit"},
-		on([]string{"create"}, in("batch"), "jobs/retry"),
+		on([]string{"create"}, in("batch"), "jobs/move", "jobs/retry"),
 		on(writes, in("jobset.x-k8s.io"), "jobsets"),
 		on([]string{"get", "update"}, in(""), "persistentvolumeclaims/files", "pods/files"))
 	add("jobd:aggregate-to-view", []string{"view"},

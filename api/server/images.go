@@ -127,7 +127,7 @@ func described(list []runtime.Image) []images.Image {
 }
 
 func describe(i runtime.Image) images.Image {
-	return images.Image{Name: i.Name, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created, Engine: i.Engine}
+	return images.Image{Name: i.Name, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created, Engine: i.Engine, Local: i.Local}
 }
 
 func refuse(w http.ResponseWriter, err error) {

@@ -88,7 +88,9 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["jobs/log"] = &jobLog{rawAnswer{objects, "text/plain"}, s.config.JobLogs, s.config.NodeName}
 		served["jobs/why"] = &explanation{inJSON, k, s}
 		served["jobs/picture"] = &jobPicture{inJSON, s}
-		served["jobs/retry"] = jobRetry{objects, s.admits.(admission.ValidationInterface)}
+		admits := s.admits.(admission.ValidationInterface)
+		served["jobs/retry"] = newJobRetry(objects, admits)
+		served["jobs/move"] = newJobMove(objects, admits, s.config.Begun)
 		objects.TableConvertor = queueColumn{objects.TableConvertor, s.config.Queue, s.config.Forecasts}
 	case schema.GroupResource{Group: "batch", Resource: "cronjobs"}:
 		served["cronjobs/why"] = &explanation{inJSON, k, s}

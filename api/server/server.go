@@ -106,6 +106,8 @@ type Config struct {
 	Meter     resourcemetrics.Meter
 	Past      Past
 	History   History
+	// Begun reports whether a pod of a Job was ever bound; nil: nobody knows.
+	Begun func(*store.Snapshot, *batchv1.Job) (bool, error)
 	// Receivers are whom users may let be told of their Jobs; nil: nobody knows.
 	Receivers Receivers
 	// PodFiles finds the files that pods have left; nil: there are none.

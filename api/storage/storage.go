@@ -252,8 +252,20 @@ func (s *Storage) replace(
 	return o.Version, moved, err
 }
 
-// admit calls Admit if there is one.
+type checkKey struct{}
+
+// Checking has check refuse an object that a request is about to write, in the transaction that writes it.
+func Checking(ctx context.Context, check func(s *store.Snapshot, obj runtime.Object) error) context.Context {
+	return context.WithValue(ctx, checkKey{}, check)
+}
+
+// admit calls what the request has for that, and Admit if there is one.
 func (s *Storage) admit(ctx context.Context, tx *store.Tx, key string, obj runtime.Object) error {
+	if check, ok := ctx.Value(checkKey{}).(func(*store.Snapshot, runtime.Object) error); ok {
+		if err := check(tx.Snapshot, obj); err != nil {
+			return err
+		}
+	}
 	if s.Admit == nil {
 		return nil
 	}

@@ -97,8 +97,8 @@ func namesTyped(f cmdutil.Factory, typed string) (all []string, ok bool) {
 	return all, true
 }
 
-// completeFollowed completes the name of a Job, and KIND/NAME.
-func completeFollowed(f cmdutil.Factory) cobra.CompletionFunc {
+// completeFollowed completes the name of a Job, and KIND/NAME, also for kinds beside Jobs, such as "cronjobs/".
+func completeFollowed(f cmdutil.Factory, kinds ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -108,7 +108,7 @@ func completeFollowed(f cmdutil.Factory) cobra.CompletionFunc {
 		}
 		all := completion.CompGetResource(f, "jobs", typed)
 		directive := cobra.ShellCompDirectiveNoFileComp
-		for _, kind := range []string{"cronjobs/", "jobsets/"} {
+		for _, kind := range kinds {
 			if strings.HasPrefix(kind, typed) {
 				all, directive = append(all, kind), directive|cobra.ShellCompDirectiveNoSpace
 			}

@@ -12,7 +12,7 @@ import (
 
 // groups are the commands as the help lists them: those for Jobs first. What is in none of them comes last.
 var groups = []struct{ title, commands string }{
-	{"Jobs:", "submit follow logs why watch wait retry suspend resume pause continue prioritize history results report simulate dashboard top"},
+	{"Jobs:", "submit follow logs why watch wait retry suspend resume pause continue move prioritize history results report simulate dashboard top"},
 	{"Objects, Jobs among them:", "apply create get describe edit delete explain"},
 	{"Pods:", "run exec attach cp debug port-forward events"},
 	{"Images, disk, notices and access:", "image df notify kubeconfig fleet auth"},

@@ -76,6 +76,7 @@ func (s submitter) followSet(o *submit.FollowOptions, get func(context.Context, 
 	if js.Namespace != metav1.NamespaceDefault {
 		of += " -n " + js.Namespace
 	}
+	of += s.words()
 	if o.Progress != progress.JSON {
 		display.Event(progress.Event{Time: time.Now(), Type: "jobset", Namespace: js.Namespace, Name: js.Name, State: "followed"})
 	}

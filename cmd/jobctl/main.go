@@ -50,7 +50,7 @@ func main() {
 
 // ownVerbs are the commands that kubectl does not have.
 var ownVerbs = []string{
-	"submit", "follow", "why", "retry", "suspend", "resume", "pause", "continue", "prioritize", "history", "results", "report", "watch", "simulate",
+	"submit", "follow", "move", "why", "retry", "suspend", "resume", "pause", "continue", "prioritize", "history", "results", "report", "watch", "simulate",
 	"dashboard", "image", "notify", "kubeconfig", "fleet", "context", "man",
 }
 
@@ -86,7 +86,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	extendGet(root, factory, streams)
 	extendExplain(root, streams.Out)
 	extendTop(root, factory, streams)
-	root.AddCommand(own.submitCommand(), own.followCommand(), newWhyCommand(factory, streams),
+	root.AddCommand(own.submitCommand(), own.followCommand(), own.moveCommand(), newWhyCommand(factory, streams),
 		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams),
 		newPauseCommand(factory, streams), newContinueCommand(factory, streams), newPrioritizeCommand(factory, streams),
 		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newResultsCommand(factory, streams), newWatchCommand(factory, streams),

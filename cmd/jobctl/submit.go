@@ -82,6 +82,9 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
   # Print the manifest instead of running it
   jobctl submit --image busybox:1.36 --dry-run=client -o yaml -- date
 
+  # The same in the cluster that the kubeconfig calls big
+  jobctl submit --on big -f job.yaml
+
   # Start when the Job prep has completed, and check has ended in whatever way
   jobctl submit --after prep,check:any --name train --image busybox:1.36 -- date
 
@@ -114,6 +117,9 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
 	cmd.Flags().StringArrayVar(&o.After, "after", nil, "Start only after another Job of the namespace has completed: NAME or, with another end, NAME:any, NAME:failed; several with commas")
 	cmd.Flags().StringVar(&o.At, "at", "",
 		"Start at a time, if the machine is on then, else as soon as it is: 22:00, +2h, 2026-12-01T08:00 or RFC 3339; with --after, when both hold")
+	cmd.Flags().StringVar(&o.On, "on", "", "Submit to the cluster, or the other jobd, of this context of the kubeconfig, after a check of what would be missing there")
+	_ = cmd.RegisterFlagCompletionFunc("on", s.completeOn) // it fails only for a flag that there is not
+	cmd.Flags().BoolVar(&o.Force, "force", false, "With --on: submit in spite of what is missing there")
 	cmd.Flags().StringVar(&o.DryRun, "dry-run", "none", "Print the Job instead of running it: client, or server to let the server check it")
 	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "With --dry-run or --detach: yaml, json or name")
 	return cmd
@@ -133,7 +139,7 @@ func (s submitter) followCommand() *cobra.Command {
 		Run: func(cmd *cobra.Command, args []string) {
 			os.Exit(s.follow(cmd, &o, args))
 		},
-		ValidArgsFunction: completeFollowed(cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(s.flags))),
+		ValidArgsFunction: completeFollowed(cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(s.flags)), "cronjobs/", "jobsets/"),
 	}
 	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
 	o.AddInterruptFlag(cmd.Flags())
@@ -163,11 +169,26 @@ func (s submitter) fail(err error, code int) int {
 }
 
 func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) int {
+	here := s
+	if o.On != "" {
+		at, err := s.on(cmd, o.On)
+		if err != nil {
+			return s.fail(err, submit.ExitFailed)
+		}
+		s = at
+	} else if o.Force {
+		return s.fail(errors.New("--force is for --on: it submits in spite of what is missing there"), submit.ExitFailed)
+	}
 	o.Elsewhere = s.to.cluster || overssh.Is(s.to.socket)
 	o.Here = !o.Elsewhere
 	m, err := s.manifests(cmd, o, args)
 	if err != nil {
 		return s.fail(err, submit.ExitFailed)
+	}
+	if o.On != "" && o.DryRun != "client" {
+		if err := here.submitOn(s, o, m); err != nil {
+			return s.fail(err, submit.ExitCannot)
+		}
 	}
 	if m.Set && (o.DryRun == "none" || o.DryRun == "server") && (o.Output == "" || o.Detach || o.DryRun == "server") {
 		return s.submitSet(o, m)
@@ -369,6 +390,7 @@ func (s submitter) run(
 	if job.Namespace != metav1.NamespaceDefault {
 		again += " -n " + job.Namespace
 	}
+	again += s.words()
 	f := submit.Follower{
 		Client: client, Display: display, Signals: signals, OnInterrupt: o.OnInterrupt, OnStartError: o.OnStartError, Again: again,
 	}

@@ -39,8 +39,9 @@ type target struct {
 	verb    string // the command, without what is below it; empty if the arguments name none
 	// context is where the socket was found, kubeconfig its file, empty if that is the default, and namespace what it begins in.
 	context, kubeconfig, namespace string
-	named                          bool  // by --socket or --server
-	broken                         error // why there is none
+	named                          bool   // by --socket or --server
+	broken                         error  // why there is none
+	place                          string // what messages call the server of --on
 }
 
 // findTarget finds the command that the arguments name, and reads them with that command's flags, as cobra does later. With

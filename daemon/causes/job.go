@@ -221,6 +221,9 @@ func jobSuspended(v *jobView) []why.Cause {
 	if !v.suspended() || v.end != nil || v.awaits() {
 		return nil
 	}
+	if m := batch.MovingOf(v.job.Annotations); m != nil && v.Source == why.FromRecords {
+		return []why.Cause{v.moving(m)}
+	}
 	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so it has no pods.", Brief: "suspended", Details: map[string]string{}}
 	if name, when := why.Manager(v.job, "spec", "suspend"); name != "" {
 		c.Message = fmt.Sprintf("%s has set its spec.suspend to true, so it has no pods.", name)

@@ -19,8 +19,9 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/daemon/control"
+	"github.com/jobd/jobd/api/retry"
 	"github.com/jobd/jobd/daemon/controltest"
+	"github.com/jobd/jobd/daemon/fairness"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
@@ -53,7 +54,7 @@ func holdEverythingBack(t *testing.T, r *rand.Rand) {
 	w.Stop()
 	w.StarvationAfter = time.Duration(r.IntN(3)) * time.Minute
 	if r.IntN(2) == 0 {
-		w.Fair = &control.FairShare{HalfLife: time.Hour}
+		w.Fair = &fairness.Policy{HalfLife: time.Hour}
 	}
 	w.Start()
 	defer w.End()
@@ -114,7 +115,7 @@ func holdEverythingBack(t *testing.T, r *rand.Rand) {
 			})
 		case 7:
 			if j := c.any(); j != nil && objects.Finished(j) {
-				if err := batch.RetryJob(j, batch.Retry{}, "me", time.Now()); err == nil {
+				if err := retry.Begin(j, retry.Request{}, "me", time.Now()); err == nil {
 					w.Put(objects.Key(objects.Jobs, j), j)
 				}
 			}

@@ -337,7 +337,9 @@ func (i *Images) describe(ctx context.Context, c client.Image) (runtime.Image, e
 	if config.Created != nil {
 		img.Created = *config.Created
 	}
-	img.Engine, _, _ = strings.Cut(c.Labels()[labelEngine], "/")
+	labels := c.Labels()
+	img.Engine, _, _ = strings.Cut(labels[labelEngine], "/")
+	img.Local = img.Engine != "" || labels[labelPulled] == ""
 	return img, nil
 }
 

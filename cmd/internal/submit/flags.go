@@ -33,8 +33,11 @@ type Options struct {
 	Output    string
 	Detach    bool
 	Replace   bool
-	After     []string
-	At        string
+	// On is the context of another server that the Job is for, and Force says that it is submitted there whatever is missing.
+	On    string
+	Force bool
+	After []string
+	At    string
 	// DetachKeys leave an interactive session.
 	DetachKeys string
 	// Params and Each are values for the indexes of the Job: NAME=VALUE,VALUE and files of CSV.

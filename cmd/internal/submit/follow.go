@@ -381,7 +381,7 @@ func (r *following) giveUp() string {
 	if r.Own {
 		return "" // all of it ends with the command
 	}
-	stays := fmt.Sprintf("; it stays and starts once that is mended; delete it with: jobctl delete jobs/%s -n %s", r.job.Name, r.job.Namespace)
+	stays := "; it stays and starts once that is mended; delete it with: " + strings.Replace(r.Again, "follow", "delete", 1)
 	if !r.isNew {
 		return stays
 	}

@@ -72,6 +72,12 @@ func jobs() map[string]Case {
 		"suspended": {
 			Job: newJob(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }), Reason: "suspended", Help: "resume jobs/j", Start: CannotAlone,
 		},
+		"being moved": {
+			Job: newJob(func(j *batchv1.Job) {
+				j.Spec.Suspend, j.Annotations = ptr.To(true), map[string]string{batch.MovingAnnotation: `{"to":"big"}`}
+			}),
+			Reason: "being moved to big", Help: "move jobs/j --on big", Start: CannotAlone,
+		},
 		"suspended and paused": {
 			Job: newJob(func(j *batchv1.Job) {
 				j.Spec.Suspend, j.Annotations = ptr.To(true), map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
