@@ -128,12 +128,11 @@ func TestSubmitOnAnotherServer(t *testing.T) {
 
 // gate is a proxy that ends the command at one of its changes: before the change reaches the server, or before the answer comes back.
 type gate struct {
-	mu     sync.Mutex
-	left   int
-	after  bool
-	kill   func()
-	seen   []string
-	served sync.WaitGroup
+	mu    sync.Mutex
+	left  int
+	after bool
+	kill  func()
+	seen  []string
 }
 
 func (g *gate) arm(n int, after bool) {

@@ -507,13 +507,13 @@ func (h *Holds) Lines() map[[2]string]Line {
 	return lines
 }
 
-func (g *group) line() Line {
+func (of *group) line() Line {
 	limits := &member{Concurrency: core.Concurrency{Limit: math.MaxInt}}
-	if first := g.first(); first != nil {
+	if first := of.first(); first != nil {
 		limits = first
 	}
-	l := Line{Limit: limitOf(limits, g.list()), Replaces: len(g.replacers) > 0}
-	for _, holder := range g.holders {
+	l := Line{Limit: limitOf(limits, of.list()), Replaces: len(of.replacers) > 0}
+	for _, holder := range of.holders {
 		l.Holders = append(l.Holders, store.Key(objects.Jobs, holder.Namespace, holder.Job))
 	}
 	slices.Sort(l.Holders)
@@ -523,7 +523,7 @@ func (g *group) line() Line {
 		}
 		return 1
 	}
-	for _, waiting := range []heap.Heap[*member]{g.replacers, g.queue} {
+	for _, waiting := range []heap.Heap[*member]{of.replacers, of.queue} {
 		var ahead []*member // no more than may be told, in order
 		room := LineAhead - len(l.Waiting)
 		for _, m := range waiting {
