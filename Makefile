@@ -25,7 +25,7 @@ SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disrupti
 		prospect relation requests workload) \
 	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
-SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever
+SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever|TestTheSimulation.*|TestNoPodStartsOutsideItsWindow|TestAllThatHoldsJobsBackGoesTogether
 # ./... leaves out what is under testdata. testdata/upstream, conformance, jobset and otelcol are modules of their own.
 TESTED := ./... ./testdata/images ./testdata/repository ./testdata/screenshots/moving
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/jobset' ':!testdata/otelcol'))))
