@@ -38,6 +38,9 @@ func (HostImage) Handles(op admission.Operation) bool {
 
 // Validate implements admission.ValidationInterface.
 func (h HostImage) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetSubresource() == "status" { // written often, with the whole object
+		return nil
+	}
 	uses := false
 	for t := range podspec.Templates(a.GetObject()) {
 		uses = uses || hostimage.Uses(t.Spec)
@@ -46,8 +49,6 @@ func (h HostImage) Validate(ctx context.Context, a admission.Attributes, _ admis
 	changed := was == nil || !podspec.SameSpecs(a.GetObject(), was)
 	r := requestOf(h.Store, a)
 	switch {
-	case a.GetSubresource() == "status":
-		return nil
 	case changed && a.GetOperation() == admission.Update: // a new object meets that rule later
 		if err := answer(creation.CheckHostImage(r, h.Root)); err != nil {
 			return err
