@@ -84,7 +84,12 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from := sources{store: s, tokens: issuer, machine: m, logs: logs, security: security, inbox: inbox}
+	thresholds, err := c.Eviction()
+	if err != nil {
+		return err
+	}
+	room := &admit.DiskRoom{Store: s, Space: disk.DatabaseSpace(c.Root, s.Path(), thresholds)}
+	from := sources{store: s, tokens: issuer, machine: m, logs: logs, security: security, inbox: inbox, room: room}
 	if err := d.openManifests(from); err != nil {
 		return err
 	}
@@ -126,6 +131,8 @@ type sources struct {
 	logs     *joblogs.Logs
 	security *podsecurity.Policy
 	inbox    *loop.Inbox // what happens to pods is reported there
+	// room is what namespaces may take of the disk, for clients and for what the control loop creates.
+	room *admit.DiskRoom
 }
 
 // machine is the machine that the daemon runs on.
@@ -269,11 +276,6 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	if m.gpus != nil {
 		uses = m.gpus
 	}
-	thresholds, err := c.Eviction()
-	if err != nil {
-		return err
-	}
-	room := &admit.DiskRoom{Store: from.store, Space: disk.DatabaseSpace(c.Root, from.store.Path(), thresholds)}
 	d.control = control.New(control.Config{
 		Store: from.store, Inbox: from.inbox, Workers: workers, Logs: from.logs,
 		Volumes: volumes, UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
@@ -281,7 +283,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration,
 			WorkloadWithJob: c.WorkloadWithJob, TTL: c.TTL(),
 		},
-		PodSecurity: from.security, HostRoot: c.HostRoot, MultiKueue: c.MultiKueue, Full: room.Full,
+		PodSecurity: from.security, HostRoot: c.HostRoot, MultiKueue: c.MultiKueue, Full: from.room.Full,
 		MaxPods: c.MaxPods, Allocatable: requests.Amounts(m.allocatable), StarvationAfter: c.StarvationAfter.Duration, Fair: fairShare(c),
 		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(), Receivers: c.NotifyReceivers,
 		Node: m.Node(host.Description{
@@ -399,11 +401,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}
 	options.Inspect = (&inspector{from.store, d.control, d.workers, d.watchdog, d.manifests}).Inspect
-	thresholds, err := c.Eviction()
-	if err != nil {
-		return err
-	}
-	options.DiskSpace = disk.DatabaseSpace(c.Root, from.store.Path(), thresholds)
+	options.DiskRoom = from.room
 	options.DiskUse = newDiskMeter(c, from.store, k).Measure
 	if from.machine.gpus != nil {
 		options.GPUs = d.gpus(from.machine)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jobd/jobd/api/admit"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/roles"
 )
@@ -21,7 +22,7 @@ func TestANamespaceLeavesRoomOnTheDisk(t *testing.T) {
 	var left atomic.Int64
 	left.Store(1 << 40)
 	ts := startServer(t, func(c *Config) {
-		c.DiskSpace = func() (int64, int64, error) { return left.Load(), 1 << 30, nil }
+		c.DiskRoom = &admit.DiskRoom{Store: c.Store, Space: func() (int64, int64, error) { return left.Load(), 1 << 30, nil }}
 	})
 	as := func(namespace string) kubernetes.Interface {
 		return ts.person(t, "x", roles.Role{Name: core.RoleSubmit, Namespace: namespace}.Group())

@@ -113,8 +113,8 @@ type Config struct {
 	// PodFiles finds the files that pods have left; nil: there are none.
 	PodFiles transfer.PodFiles
 
-	// DiskSpace returns how much the disk has left beyond what pods would be evicted for, and how large the database is; nil: nobody knows.
-	DiskSpace func() (left, database int64, err error)
+	// DiskRoom bounds what namespaces have in the database; nil: nothing does.
+	DiskRoom *admit.DiskRoom
 
 	// Authority authenticates clients of listeners made by listen.TLS; nil if there are none.
 	Authority *listen.Authority
@@ -336,10 +336,14 @@ func New(c Config) (*Server, error) {
 // creation.
 func (s *Server) admission() admission.Interface {
 	c := &s.config
+	room := c.DiskRoom
+	if room == nil {
+		room = &admit.DiskRoom{} // without bounds
+	}
 	all := []admission.Interface{
 		admit.Creation{Store: c.Store, Rules: creation.First()},
 		admit.NamespaceLifecycle{},
-		&admit.DiskRoom{Store: c.Store, Space: c.DiskSpace},
+		room,
 		admit.LimitRanges{Store: c.Store},
 		admit.PriorityClasses{Store: c.Store},
 		resizeAdmission{c.Store},
