@@ -223,7 +223,8 @@ func (s *Store) View(fn func(*Snapshot) error) (err error) {
 
 // Update calls fn with a transaction and returns when what fn wrote is durable. Transactions run one after the other,
 // each seeing what the ones before it wrote, and those that are queued while another is being committed share the next
-// commit. When fn returns an error or panics, nothing of it is written and no version is used up.
+// commit. When fn returns an error or panics, nothing of it is written and no version is used up. Its error is returned
+// when what it has seen is durable; if that fails, the error says so instead.
 //
 // ctx bounds the wait for the turn only: once fn has run, Update returns when its outcome is known.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {

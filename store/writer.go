@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -46,12 +47,11 @@ func (s *Store) submit(ctx context.Context, queue chan<- *request, r *request) e
 	}
 }
 
-// run runs the function of a request, and returns when its outcome is known.
+// run runs the function of a request, and returns when the outcome of its group is known. A function that fails has seen what the
+// group wrote before it, so its error, too, is true only once that is durable.
 func (r *request) run(tx *Tx, fn func(*Tx) error) error {
-	if err := r.call(tx, fn); err != nil {
-		return err
-	}
-	return <-r.done
+	err := r.call(tx, fn)
+	return cmp.Or(<-r.done, err)
 }
 
 func (r *request) call(tx *Tx, fn func(*Tx) error) (err error) {
@@ -177,7 +177,7 @@ func (s *Store) queued() *request {
 
 type group struct {
 	btx     *bolt.Tx
-	members []*request // those whose function succeeded
+	members []*request // those whose function has run
 	keys    []string   // that they changed
 	bytes   int
 	version uint64 // of the last change
@@ -196,10 +196,10 @@ func (g *group) add(r *request) error {
 
 // take waits until the function of a request has run, and adds what it wrote if it has succeeded.
 func (g *group) take(r *request, tx *Tx) (ok bool, err error) {
+	g.members = append(g.members, r)
 	if !<-r.ran {
 		return false, nil
 	}
-	g.members = append(g.members, r)
 	g.cut = max(g.cut, tx.cut)
 	if r.follower {
 		g.seen = tx.next - 1
