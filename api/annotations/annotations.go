@@ -72,6 +72,10 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		core.PreemptByAnnotation,
 		`what becomes of its pods when those of a higher priority displace them: they end ("evict", the default), or are frozen ("pause") until their CPU is free again.`,
 	},
+	{
+		batch.KeepLogsAnnotation,
+		`whether the logs of its pods are kept after the Job is gone, as long as those of other pods that are gone and their namespace ("true", "false"). They are, unless it says "false", for what MultiKueue hands out.`,
+	},
 	{batch.ResumedAnnotation, `when a Job that waited for others, or for a time, was resumed; from then on it is held back no more. Read-only.`},
 	{
 		batch.MovingAnnotation,
@@ -125,6 +129,7 @@ var ofTemplates = []annotation{
 var ofPods = append(slices.Clone(ofTemplates), []annotation{
 	{core.PausedForAnnotation, `for how long the pod was paused since its start ("5m0s"). Read-only.`},
 	{batch.IndexEnvAnnotation, `the ConfigMap with the values of the pod's index, from its Job. Read-only.`},
+	{batch.KeepLogsAnnotation, `that the pod's logs are kept after its Job is gone, from the Job ("true"). Read-only.`},
 	{batch.OOMKillsAnnotation, `after how many kills for want of memory the pod's memory was chosen. Read-only.`},
 	{batchv1.CronJobScheduledTimestampAnnotation, `the time for which a CronJob has started the pod's Job, for the downward API. Read-only.`},
 	{batch.AttemptAnnotation, `the attempt of its Job to which the pod belongs, unless it is the first. Read-only.`},

@@ -35,6 +35,7 @@ var examples = map[string]string{
 	batch.OOMMemoryMaxAnnotation:                "8Gi",
 	batch.OOMKillsAnnotation:                    "2",
 	batch.PrioritizedAnnotation:                 "2026-01-31T22:00:00Z",
+	batch.KeepLogsAnnotation:                    "true",
 	batch.AttemptsAnnotation:                    `[{"attempt":1,...}]`,
 	batch.AttemptAnnotation:                     "2",
 	batch.MovingAnnotation:                      `{"to":"big"}`,

@@ -87,13 +87,13 @@ func LogContainers(j *batchv1.Job) (names []string) {
 	return names
 }
 
-// defaultContainer is the annotation with the name of the container that kubectl uses when the user names none.
-const defaultContainer = "kubectl.kubernetes.io/default-container"
+// DefaultContainerAnnotation names the container that kubectl uses when the user names none.
+const DefaultContainerAnnotation = "kubectl.kubernetes.io/default-container"
 
 // Containers returns the names of the containers whose logs are wanted.
 func (o *JobLogOptions) Containers(j *batchv1.Job) []string {
 	all := LogContainers(j)
-	chosen := j.Spec.Template.Annotations[defaultContainer]
+	chosen := j.Spec.Template.Annotations[DefaultContainerAnnotation]
 	switch {
 	case o.AllContainers:
 		return all

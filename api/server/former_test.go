@@ -55,6 +55,11 @@ func TestAFormerNamespaceIsSomebodyElses(t *testing.T) {
 	if err := secrets.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	for range 3 {
+		if e := <-follower.ResultChan(); e.Type != watch.Deleted {
+			t.Errorf("who has watched before sees %v", e)
+		}
+	}
 	emptied, err := secrets.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -67,11 +72,6 @@ func TestAFormerNamespaceIsSomebodyElses(t *testing.T) {
 		t.Fatal(err)
 	}
 	ns := create()
-	for range 3 {
-		if e := <-follower.ResultChan(); e.Type != watch.Deleted {
-			t.Errorf("who has watched before sees %v", e)
-		}
-	}
 
 	tenant := ts.limited(t, "role=submit&namespace=team")
 	for _, version := range []string{before, emptied.ResourceVersion} {

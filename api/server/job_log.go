@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/ptr"
@@ -55,11 +56,10 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 	case opts.Container != "" && opts.AllContainers:
 		return nil, apierrors.NewBadRequest("at most one of `container` and `allContainers` may be specified")
 	}
-	obj, err := l.objects.Get(ctx, name, &metav1.GetOptions{})
+	job, left, err := l.job(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	job := obj.(*batchv1.Job)
 	if known := batch.LogContainers(job); opts.Container != "" && !slices.Contains(known, opts.Container) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for job %s out of: %s",
 			opts.Container, name, known))
@@ -72,7 +72,9 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 	} else if node != "" {
 		warning.AddWarning(ctx, "", fmt.Sprintf("pods of job %s are for the node %s, and this machine is %s: what they print is there", name, node, l.node))
 	}
-	if opts.Follow && !opts.Previous && !hasStarted(job, time.Now()) {
+	if left {
+		warning.AddWarning(ctx, "", fmt.Sprintf("job %s is gone; this is what it has left (%s)", name, batch.KeepLogsAnnotation))
+	} else if opts.Follow && !opts.Previous && !hasStarted(job, time.Now()) {
 		warning.AddWarning(ctx, "", fmt.Sprintf("no container of job %s runs yet, and its log begins when one does; what it waits for: jobctl why jobs/%[1]s -n %s",
 			name, job.Namespace))
 	}
@@ -80,6 +82,25 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 		of: job, follow: opts.Follow,
 		open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.OpenJob(ctx, job, opts) },
 	}, nil
+}
+
+// job returns a Job; left says that it is gone, and only that known which its logs need.
+func (l *jobLog) job(ctx context.Context, name string) (job *batchv1.Job, left bool, err error) {
+	obj, err := l.objects.Get(ctx, name, &metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return obj.(*batchv1.Job), false, nil
+	case l.logs == nil || !apierrors.IsNotFound(err):
+		return nil, false, err
+	}
+	job, failed := l.logs.Left(ctx, request.NamespaceValue(ctx), name)
+	switch {
+	case failed != nil:
+		return nil, false, failed
+	case job == nil:
+		return nil, false, err
+	}
+	return job, true, nil
 }
 
 // slowStart is after how long a Job that does not run yet is said to wait.

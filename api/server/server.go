@@ -178,6 +178,9 @@ type JobLogs interface {
 	// OpenJob returns the logs one after the other, already cut to what the options ask for. With opts.Follow those
 	// that are being written come line by line, and the reader ends when the Job has finished, is gone, or ctx is done.
 	OpenJob(ctx context.Context, job *batchv1.Job, opts *batch.JobLogOptions) (io.ReadCloser, error)
+	// Left returns what is known of the last Job of a name that is gone and whose logs are kept (batch.KeepLogsAnnotation): its name, its
+	// UID and the names of its containers; nil if there is none.
+	Left(ctx context.Context, namespace, name string) (*batchv1.Job, error)
 	// Elsewhere returns the name of another node that pods of the Job are for, whose logs are there; empty if there are none.
 	Elsewhere(job *batchv1.Job) (node string, err error)
 }

@@ -17,6 +17,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/jobd/jobd/api/batch"
@@ -80,6 +81,15 @@ func startDaemon(t *testing.T) *daemon {
 type logs struct{}
 
 func (logs) Elsewhere(*batchv1.Job) (string, error) { return "", nil }
+
+func (logs) Left(_ context.Context, namespace, name string) (*batchv1.Job, error) {
+	if name != "left" {
+		return nil, nil
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	j.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}, {Name: "sidecar"}}
+	return j, nil
+}
 
 // OpenJob returns what was requested, as text.
 func (logs) OpenJob(_ context.Context, j *batchv1.Job, o *batch.JobLogOptions) (io.ReadCloser, error) {
@@ -251,6 +261,8 @@ func TestLogsOfAJobAndOfAllContainers(t *testing.T) {
 		{"logs job.batch/pi --all-containers --all-restarts --tail=3", "words of jobs/pi\n allContainers allRestarts tail=3\n"},
 		{"logs jobs/pi --all-pods -f -p --stream stdout --limit-bytes=9", "words of jobs/pi\n Stdout container=pi follow limit=9 prefix previous\n"},
 		{"logs jobs/pi -c pi --since-time=2026-01-02T15:00:00Z --timestamps", "words of jobs/pi\n container=pi since=2026-01-02T15:00:00Z timestamps\n"},
+		{"logs jobs/left --tail=3", "Warning: job left is gone; this is what it has left (jobd.dev/keep-logs)\nwords of jobs/left\n tail=3\n"},
+		{"logs left -c sidecar", " container=sidecar\nWarning: job left is gone; this is what it has left (jobd.dev/keep-logs)\nwords of jobs/left\n"},
 		{
 			"logs -l batch.kubernetes.io/job-name=pi --all-containers --prefix",
 			"[pod/pi-abcde/pi] words of pi-abcde/pi\n[pod/pi-abcde/side] words of pi-abcde/side\n",

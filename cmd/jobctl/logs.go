@@ -25,6 +25,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/cmd/util/podcmd"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/cmd/internal/progress"
 	"github.com/jobd/jobd/cmd/internal/submit"
@@ -62,6 +63,10 @@ func extendLogs(root *cobra.Command, getter genericclioptions.RESTClientGetter, 
 	logs.Run = func(cmd *cobra.Command, args []string) {
 		if name, ok := setNamed(args); ok {
 			cmdutil.CheckErr(l.logsOfSet(cmd, getter, name))
+			return
+		}
+		if found, err := l.ofLeft(cmd, getter, args); found || err != nil {
+			cmdutil.CheckErr(err)
 			return
 		}
 		kubectls(cmd, jobInstead(contextOf(cmd), getter, args))
@@ -122,7 +127,7 @@ func (l *jobLogs) choose(cluster, far bool) {
 	logs.Long += "\n\nThe log of a JobSet (jobsets/NAME) is that of its Jobs, one after the other, each line with its group and the index " +
 		"of its Job. With --follow it goes on through all attempts of the JobSet, with up to 40 Jobs at a time."
 	logs.Example += "\n\n  # What a JobSet prints, until it has finished\n  jobctl logs -f jobsets/train"
-	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone. --tail is how many " +
+	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone. Of a Job that is gone itself, it is what the annotation jobd.dev/keep-logs has kept. --tail is how many " +
 		"lines of it as a whole: those that were written last, whichever pods they are from. --prefix puts before each line its " +
 		"pod, container, index and stream, and, where they are not the first: attempt=2, of the Job (jobctl retry); try=2, the " +
 		"second pod of the index in that attempt; restart=1, of the container in its pod. On a terminal each line of several pods has a " +
@@ -150,13 +155,8 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 			}
 		}
 		opts = opts.DeepCopy()
-		switch l.stream {
-		case "":
-		case "stdout", "stderr":
-			stream := strings.ToUpper(l.stream[:1]) + l.stream[1:]
-			opts.Stream = &stream
-		default:
-			return nil, fmt.Errorf("--stream is stdout or stderr, not %q", l.stream)
+		if err := l.setStream(opts); err != nil {
+			return nil, err
 		}
 		ofJob := func(j *batchv1.Job) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 			if cluster {
@@ -185,6 +185,17 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 			return others(getter, object, opts, timeout, allContainers)
 		})
 	}
+}
+
+func (l *jobLogs) setStream(o *corev1.PodLogOptions) error {
+	switch l.stream {
+	case "":
+	case "stdout", "stderr":
+		o.Stream = ptr.To(strings.ToUpper(l.stream[:1]) + l.stream[1:])
+	default:
+		return fmt.Errorf("--stream is stdout or stderr, not %q", l.stream)
+	}
+	return nil
 }
 
 // labels returns those of a Job's log: on a terminal, unless there is something else that is to stand before its lines, or

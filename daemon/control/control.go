@@ -146,12 +146,13 @@ type DeviceUses interface {
 	Of(*corev1.Pod) history.GPUs
 }
 
-// Logs are the logs of pods. Neither method may block.
+// Logs are the logs of pods. No method may block.
 type Logs interface {
 	// PodGone reports that a pod's object is gone.
 	PodGone(*corev1.Pod)
 	// JobGone reports that a Job's object is gone.
 	JobGone(types.UID)
+	namespace.Logs
 }
 
 // Control is the daemon's control loop.
@@ -264,7 +265,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		cronJobs,
 		jobSets,
 		garbage.Deletions(),
-		namespace.NewEmptier(timers, objects),
+		namespace.NewEmptier(timers, objects, config.Logs),
 		claims,
 		taints,
 		admission,

@@ -184,8 +184,9 @@ var HostLabels = host.Host{Name: "test"}.Labels()
 // noLogs keeps no logs.
 type noLogs struct{}
 
-func (noLogs) PodGone(*corev1.Pod) {}
-func (noLogs) JobGone(types.UID)   {}
+func (noLogs) PodGone(*corev1.Pod)  {}
+func (noLogs) JobGone(types.UID)    {}
+func (noLogs) NamespaceGone(string) {}
 
 // End ends the world.
 func (w *World) End() {

@@ -211,6 +211,61 @@ func TestKeptLogsAreBounded(t *testing.T) {
 	})
 }
 
+// TestKeptLogsOutliveTheirJob reads what Jobs have printed that are gone, by kill -9 too, and whose annotation keeps it.
+func TestKeptLogsOutliveTheirJob(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	keeping := func(name, namespace string) string {
+		job := saying(
+			name, `echo "of $HOSTNAME"; [ $JOB_COMPLETION_INDEX = 0 ]`, "completionMode: Indexed\n  completions: 2\n  backoffLimit: 0", "restartPolicy: Never",
+		)
+		return strings.Replace(job, "{name: "+name+"}", `{name: `+name+`, namespace: `+namespace+`, annotations: {jobd.dev/keep-logs: "true"}}`, 1)
+	}
+	d.jobctl("create", "namespace", "other")
+	d.apply(keeping("kept", "default") + keeping("kept", "other") + saying("lost", "echo lost", "", "restartPolicy: Never"))
+	d.jobctl("wait", "--for=condition=complete", "jobs/lost")
+	for _, namespace := range []string{"default", "other"} {
+		d.jobctl("wait", "--for=condition=failed", "-n", namespace, "jobs/kept")
+	}
+	whole := d.jobctl("logs", "jobs/kept", "--prefix")
+	d.jobctl("delete", "jobs/kept", "jobs/lost")
+	d.jobctl("delete", "-n", "other", "jobs/kept")
+	d.eventually("its pods are gone", func() error {
+		if left := d.logsLeft(); len(left) != 4 {
+			return fmt.Errorf("left: %q", left)
+		}
+		return nil
+	})
+	said := func(args ...string) {
+		t.Helper()
+		d.eventually("it is read", func() error {
+			out, err := d.try("jobctl", nil, append([]string{"logs", "--prefix"}, args...)...)
+			if err != nil || !strings.Contains(out, whole) || !strings.Contains(out, "job kept is gone") {
+				return fmt.Errorf("%v: %q, it had printed %q", err, out, whole)
+			}
+			return nil
+		})
+	}
+	said("jobs/kept")
+	d.kill()
+	d.serve()
+	said("kept", "-f")
+	if out, err := d.try("jobctl", nil, "logs", "jobs/lost"); err == nil || !strings.Contains(out, "not found") {
+		t.Errorf("%v: %s", err, out)
+	}
+	d.jobctl("delete", "namespace", "other")
+	d.jobctl("create", "namespace", "other")
+	if out, err := d.try("jobctl", nil, "logs", "jobs/kept", "-n", "other"); err == nil || !strings.Contains(out, "not found") {
+		t.Errorf("of a namespace that is gone: %v: %s", err, out)
+	}
+	d.eventually("what the namespace had is gone", func() error {
+		if left := d.logsLeft(); len(left) != 2 {
+			return fmt.Errorf("left: %q", left)
+		}
+		return nil
+	})
+}
+
 func TestLogsAreRotated(t *testing.T) {
 	t.Parallel()
 	d := start(t, "--container-log-max-size", "16Ki", "--container-log-max-files", "10")

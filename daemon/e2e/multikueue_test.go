@@ -345,6 +345,12 @@ func TestMultiKueue(t *testing.T) {
 		if out := d.jobctl("history", name); !strings.Contains(out, name) {
 			t.Errorf("the history says %s", out)
 		}
+		d.eventually("its log is there", func() error {
+			if out, err := d.try("jobctl", nil, "logs", "jobs/"+name); err != nil || !strings.Contains(out, "ran\n") {
+				return fmt.Errorf("%v: %s", err, out)
+			}
+			return nil
+		})
 	}
 }
 

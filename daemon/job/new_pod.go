@@ -60,6 +60,9 @@ func NewPodFor(job *batchv1.Job, n NewPod, suffix string) *corev1.Pod {
 	if attempt := batch.AttemptOf(job.Annotations); attempt > 1 {
 		put(&pod.Annotations, batch.AttemptAnnotation, strconv.Itoa(attempt))
 	}
+	if batch.KeepsLogs(&job.ObjectMeta) {
+		put(&pod.Annotations, batch.KeepLogsAnnotation, "true")
+	}
 	if at := batch.ScheduledAt(job.Annotations); at != "" {
 		put(&pod.Annotations, batchv1.CronJobScheduledTimestampAnnotation, at)
 	}

@@ -33,7 +33,6 @@ func newFollowed(t testing.TB) *followed {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "uid-j"}}
 	f := &followed{archive: newArchive(t), job: j}
 	f.watcher = &logs.Watcher{}
-	close(f.loaded)
 	f.job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
 	return f
 }
@@ -355,7 +354,6 @@ func TestPrefixesTellPodsApart(t *testing.T) {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 		f.open(f.podLogs)
-		close(f.loaded)
 	}
 	g := begin("g", "2", 1, 0)
 	if r, _ := f.ofPod("uid-j", g.UID); r.Try != 3 {

@@ -54,6 +54,8 @@ type logRecord struct {
 	// Gone is when the pod's object was removed, and Size the size of what it left, in bytes.
 	Gone time.Time `json:"gone,omitzero"`
 	Size int64     `json:"size,omitempty"`
+	// Outlives is what the logs need that are kept after the Job is gone (batch.KeepLogsAnnotation); nil for all others.
+	Outlives *outlives `json:"outlives,omitempty"`
 }
 
 func newLogRecord(p *corev1.Pod) *logRecord {
@@ -63,6 +65,7 @@ func newLogRecord(p *corev1.Pod) *logRecord {
 	}
 	if r.JobUID != "" {
 		r.Job, r.Attempt = metav1.GetControllerOfNoCopy(p).Name, batch.PodAttempt(p.Annotations)
+		r.Outlives = outlivesOf(p)
 	}
 	if i, err := strconv.Atoi(p.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil {
 		r.Index = &i
@@ -84,8 +87,8 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
-// Logs keeps the logs of a Job's pods after the pods are gone, until the Job is removed or until they are too old or
-// too large. Logs of other pods go with their pods. It knows all logs of each Job. Its methods may be called from any
+// Logs keeps the logs of a Job's pods after the pods are gone, until the Job is removed, unless they outlive it, or until they are too
+// old or too large. Logs of other pods go with their pods. It knows all logs of each Job. Its methods may be called from any
 // goroutine.
 type Logs struct {
 	podLogs
@@ -100,6 +103,7 @@ type Logs struct {
 	mu    sync.Mutex
 	jobs  map[types.UID]map[types.UID]*logRecord // by the UIDs of Job and pod
 	tries map[types.UID]map[indexAttempt]int32   // of each Job, the last pod of each index in each attempt
+	left  map[jobName]leaver                     // by name the youngest of the Jobs that are gone and whose logs are kept
 	all   bool                                   // what an earlier process has left is in jobs
 	gone  []*logRecord                           // those of pods that are gone, the longest gone first
 	size  int64                                  // of all those in gone
@@ -116,7 +120,7 @@ func newLogs(logs podLogs, maxAge time.Duration, maxSize int64, logger *slog.Log
 	return &Logs{
 		podLogs: logs, maxAge: maxAge, maxSize: maxSize, now: time.Now, logger: logger,
 		loaded: make(chan struct{}), wake: make(chan struct{}, 1), jobs: map[types.UID]map[types.UID]*logRecord{},
-		tries: map[types.UID]map[indexAttempt]int32{}, sizes: map[string]int64{},
+		tries: map[types.UID]map[indexAttempt]int32{}, left: map[jobName]leaver{}, sizes: map[string]int64{},
 	}
 }
 
@@ -135,6 +139,9 @@ func (k *Logs) Begin(p *corev1.Pod, container string, attempt int) error {
 	}
 	if r.JobUID == "" {
 		return nil
+	}
+	if err := k.bindOutlives(r); err != nil {
+		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -285,8 +292,18 @@ func (k *Logs) podGone(r *logRecord) error {
 			return nil
 		}
 		r.Try = known.Try
+		if r.Outlives != nil {
+			r.Outlives = known.Outlives
+		}
 	}
+	outlives := false
 	if !there {
+		var err error
+		if outlives, err = k.outlives(r); err != nil {
+			return err
+		}
+	}
+	if !there && !outlives {
 		k.drop(r)
 		return os.RemoveAll(k.recordDir(r))
 	}
@@ -295,6 +312,7 @@ func (k *Logs) podGone(r *logRecord) error {
 		return err
 	}
 	if files == 0 { // no container was started
+		k.drop(r)
 		return os.RemoveAll(k.recordDir(r))
 	}
 	r.Size = size
@@ -307,6 +325,9 @@ func (k *Logs) podGone(r *logRecord) error {
 	k.add(r)
 	k.gone = append(k.gone, r)
 	k.countSize(r)
+	if outlives {
+		k.leave(r)
+	}
 	return nil
 }
 
@@ -314,19 +335,34 @@ func (k *Logs) jobGone(uid types.UID) error {
 	k.mu.Lock()
 	var left []*logRecord
 	for _, r := range k.jobs[uid] {
-		if !r.Gone.IsZero() {
+		switch {
+		case r.Outlives != nil:
+			k.leave(r)
+			continue
+		case !r.Gone.IsZero():
 			left = append(left, r)
-			k.forgetSize(r)
 		}
-	}
-	delete(k.jobs, uid)
-	delete(k.tries, uid)
-	if len(left) > 0 {
-		k.gone = slices.DeleteFunc(k.gone, func(r *logRecord) bool { return r.JobUID == uid })
+		k.drop(r)
 	}
 	k.mu.Unlock()
+	return k.remove(left)
+}
+
+// remove removes what some pods that are gone have left, and that is known no more.
+func (k *Logs) remove(records []*logRecord) error {
+	if len(records) == 0 {
+		return nil
+	}
+	k.mu.Lock()
+	removed := make(map[*logRecord]bool, len(records))
+	for _, r := range records {
+		removed[r] = true
+		k.forgetSize(r)
+	}
+	k.gone = slices.DeleteFunc(k.gone, func(r *logRecord) bool { return removed[r] })
+	k.mu.Unlock()
 	var failed []error
-	for _, r := range left {
+	for _, r := range records {
 		failed = append(failed, os.RemoveAll(k.recordDir(r)))
 	}
 	return errors.Join(failed...)
@@ -452,6 +488,9 @@ func (k *Logs) drop(r *logRecord) {
 	if len(k.jobs[r.JobUID]) == 0 {
 		delete(k.jobs, r.JobUID)
 		delete(k.tries, r.JobUID)
+		if k.left[r.jobName()].uid == r.JobUID {
+			delete(k.left, r.jobName())
+		}
 	}
 }
 

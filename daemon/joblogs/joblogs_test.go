@@ -45,6 +45,7 @@ func (a *archive) open(logs podLogs) {
 	a.Logs = newLogs(logs, time.Hour, 1000, slog.New(slog.DiscardHandler))
 	a.now = func() time.Time { return a.at }
 	a.must(a.load(a.t.Context()))
+	close(a.loaded)
 }
 
 func (a *archive) must(err error) {
@@ -68,12 +69,49 @@ func (a *archive) job(name string, there bool) {
 
 // wrote is a pod of a Job that has written so many bytes.
 func (a *archive) wrote(job, name string, bytes int) *corev1.Pod {
+	return a.wroteAs(job, name, bytes, nil)
+}
+
+// kept is such a pod whose log outlives the Job.
+func (a *archive) kept(job, name string, bytes int) *corev1.Pod {
+	return a.wroteAs(job, name, bytes, func(p *corev1.Pod) {
+		p.Annotations = map[string]string{batch.KeepLogsAnnotation: "true"}
+		p.CreationTimestamp = metav1.NewTime(a.at)
+		p.Spec.Containers = []corev1.Container{{Name: "c"}, {Name: "sidecar"}}
+	})
+}
+
+// namespace makes the namespace of all of them, of a UID, or removes it.
+func (a *archive) namespace(uid string) {
+	key := store.Key(objects.Namespaces, "", "ns")
+	a.must(a.store.Update(a.t.Context(), func(tx *store.Tx) error {
+		tx.Delete(key)
+		if uid != "" {
+			tx.Put(store.Object{Key: key, UID: uid, Value: []byte("{}")})
+		}
+		return nil
+	}))
+}
+
+// leaves is the Job of which it is known that it has left logs.
+func (a *archive) leaves(want types.UID) {
+	a.t.Helper()
+	j, err := a.Left(a.t.Context(), "ns", "j")
+	if err != nil || (j == nil) != (want == "") || j != nil && (j.UID != want || !slices.Equal(batch.LogContainers(j), []string{"c", "sidecar"})) {
+		a.t.Errorf("%+v, %v; want %q", j, err, want)
+	}
+}
+
+func (a *archive) wroteAs(job, name string, bytes int, with func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
 	if job != "" {
 		p.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job, UID: types.UID("uid-" + job),
 			Controller: ptr.To(true),
 		}}
+	}
+	if with != nil {
+		with(p)
 	}
 	a.must(a.Begin(p, "c", 0))
 	path := a.Path(p, "c", 0)
@@ -132,6 +170,78 @@ func TestKeptLogs(t *testing.T) {
 			a.job("j", false)
 			a.open(a.podLogs)
 			a.want()
+		},
+		"outlive a Job that says so, until they are too old": func(a *archive) {
+			a.namespace("n1")
+			a.job("j", true)
+			a.ends(a.kept("j", "a", 10))
+			a.ends(a.wrote("j", "b", 10))
+			a.leaves("")
+			late := a.kept("j", "late", 10)
+			a.job("j", false)
+			a.must(a.jobGone("uid-j"))
+			a.want("a", "late")
+			a.leaves("uid-j")
+			a.ends(late)
+			a.open(a.podLogs)
+			a.want("a", "late")
+			a.leaves("uid-j")
+			a.at = a.at.Add(time.Hour)
+			a.must(a.bound())
+			a.want()
+			a.leaves("")
+		},
+		"outlive a Job, also when a crash came between its end and what follows": func(a *archive) {
+			a.namespace("n1")
+			a.job("j", true)
+			a.kept("j", "a", 10)
+			a.job("j", false)
+			a.open(a.podLogs)
+			a.want("a")
+			a.leaves("uid-j")
+		},
+		"that outlive a Job end with its namespace": func(a *archive) {
+			a.namespace("n1")
+			a.job("j", true)
+			a.ends(a.kept("j", "a", 10))
+			a.job("j", false)
+			a.must(a.jobGone("uid-j"))
+			a.namespace("")
+			a.must(a.namespaceGone("other"))
+			a.leaves("uid-j")
+			a.must(a.namespaceGone("ns"))
+			a.want()
+			a.leaves("")
+			if a.size != 0 || len(a.sizes) != 0 || len(a.gone) != 0 {
+				a.t.Errorf("%d bytes are counted", a.size)
+			}
+		},
+		"that outlive a Job are not those of another namespace of that name": func(a *archive) {
+			a.namespace("n1")
+			a.job("j", true)
+			a.ends(a.kept("j", "a", 10))
+			a.job("j", false)
+			a.namespace("n2")
+			a.open(a.podLogs)
+			a.want()
+			a.leaves("")
+		},
+		"are those of the last Job of a name": func(a *archive) {
+			a.namespace("n1")
+			a.job("j", true)
+			a.ends(a.kept("j", "a", 10))
+			a.job("j", false)
+			a.must(a.jobGone("uid-j"))
+			a.at = a.at.Add(time.Minute)
+			again := a.kept("j", "b", 10)
+			again.OwnerReferences[0].UID = "uid-again"
+			again.UID = "uid-b2"
+			a.must(os.Rename(filepath.Join(a.dir, "ns_b_uid-b"), filepath.Join(a.dir, "ns_b_uid-b2")))
+			a.must(a.Begin(again, "c", 0))
+			a.ends(again)
+			a.leaves("uid-again")
+			a.open(a.podLogs)
+			a.leaves("uid-again")
 		},
 		"are of a pod that was adopted": func(a *archive) {
 			a.job("j", true)

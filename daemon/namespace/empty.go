@@ -24,15 +24,22 @@ type Emptier struct {
 	loop.Base
 	timers  *loop.Timers
 	deleter Deleter
+	logs    Logs
 
 	dirty       *loop.Queue[string] // namespaces that are being deleted
 	terminating map[string]*progress
 }
 
+// Logs are what Jobs that are gone have left. The method may not block.
+type Logs interface {
+	// NamespaceGone reports that a namespace's object is gone.
+	NamespaceGone(name string)
+}
+
 // NewEmptier makes the controller.
-func NewEmptier(timers *loop.Timers, deleter Deleter) *Emptier {
+func NewEmptier(timers *loop.Timers, deleter Deleter, logs Logs) *Emptier {
 	return &Emptier{
-		timers: timers, deleter: deleter, dirty: loop.NewQueue[string](), terminating: map[string]*progress{},
+		timers: timers, deleter: deleter, logs: logs, dirty: loop.NewQueue[string](), terminating: map[string]*progress{},
 	}
 }
 
@@ -61,6 +68,7 @@ func (e *Emptier) NamespaceChanged(_ *loop.Pass, ns *corev1.Namespace) error {
 func (e *Emptier) NamespaceGone(p *loop.Pass, name string) error {
 	delete(e.terminating, name)
 	p.Figures.NamespaceGone(name)
+	p.After(func() { e.logs.NamespaceGone(name) })
 	return nil
 }
 

@@ -2,6 +2,7 @@ package handover
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func TestNeeds(t *testing.T) {
 	w.Brings = []string{"ConfigMap/vars", "Secret/other"}
 	var got []string
 	for _, n := range Needs(w) {
-		got = append(got, n.String())
+		got = append(got, fmt.Sprintf("%s: %s %s", n.Field, n.Kind, n.Name))
 	}
 	const at = "spec.template.spec."
 	want := []string{

@@ -5,7 +5,6 @@
 package handover
 
 import (
-	"fmt"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -153,5 +152,3 @@ func (w Work) Images() (all []Image) {
 	}
 	return all
 }
-
-func (n Need) String() string { return fmt.Sprintf("%s: %s %s", n.Field, n.Kind, n.Name) }
