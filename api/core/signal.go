@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/internal/signals"
 )
 
@@ -74,11 +75,9 @@ func SignalLead(p *corev1.Pod, now time.Time) time.Duration {
 	if had := conditions.Find(p.Status.Conditions, Signaled); had != nil {
 		return min(max(0, had.LastTransitionTime.Add(s.Lead).Sub(now).Truncate(time.Second)), s.Lead)
 	}
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			if list[i].State.Running != nil {
-				return s.Lead
-			}
+	for c := range podspec.Statuses(p) {
+		if c.State.Running != nil {
+			return s.Lead
 		}
 	}
 	return 0

@@ -1,6 +1,24 @@
 package podspec
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Statuses iterates over the statuses of the containers that a pod was created with: of the init containers, then of the regular ones. They
+// are the pod's own.
+func Statuses(pod *corev1.Pod) iter.Seq[*corev1.ContainerStatus] {
+	return func(yield func(*corev1.ContainerStatus) bool) {
+		for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // ContainerStatus returns the status of a container of a pod, of whatever kind. Nil: it has none.
 func ContainerStatus(pod *corev1.Pod, container string) *corev1.ContainerStatus {

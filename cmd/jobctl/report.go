@@ -214,7 +214,7 @@ func lastLines(ctx context.Context, client kubernetes.Interface, namespace, name
 		return "", err
 	}
 	container := ""
-	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+	for c := range podspec.Statuses(p) {
 		if end := c.State.Terminated; end != nil && podspec.HasFailed(&p.Spec, c.Name, end) {
 			container = c.Name
 		}

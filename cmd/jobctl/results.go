@@ -168,7 +168,7 @@ func podResults(ctx context.Context, client kubernetes.Interface, j *batchv1.Job
 			r.Result, r.ExitCode = history.PodSucceeded, new(int)
 		case p.Status.Phase == corev1.PodFailed:
 			r.Result = history.PodFailed
-			for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+			for c := range podspec.Statuses(p) {
 				if t := c.State.Terminated; t != nil && podspec.HasFailed(&p.Spec, c.Name, t) {
 					code := int(t.ExitCode)
 					r.ExitCode, r.Reason = &code, cmp.Or(r.Reason, t.Reason)

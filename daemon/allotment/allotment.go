@@ -54,10 +54,8 @@ func Differs(pod *corev1.Pod) bool {
 // statuses returns what the status says of the resources of each container.
 func statuses(pod *corev1.Pod) map[string]*corev1.ResourceRequirements {
 	given := map[string]*corev1.ResourceRequirements{}
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range list {
-			given[list[i].Name] = list[i].Resources
-		}
+	for s := range podspec.Statuses(pod) {
+		given[s.Name] = s.Resources
 	}
 	return given
 }

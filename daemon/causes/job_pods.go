@@ -201,11 +201,9 @@ func boolFirst(a, b bool) int {
 // wayToFail is the same for pods that have failed in the same way.
 func wayToFail(p *corev1.Pod) string {
 	way := []string{p.Status.Reason}
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			if end := list[i].State.Terminated; end != nil {
-				way = append(way, fmt.Sprintf("%s %d %s", list[i].Name, end.ExitCode, end.Reason))
-			}
+	for s := range podspec.Statuses(p) {
+		if end := s.State.Terminated; end != nil {
+			way = append(way, fmt.Sprintf("%s %d %s", s.Name, end.ExitCode, end.Reason))
 		}
 	}
 	return strings.Join(way, "|")
@@ -241,11 +239,9 @@ func wayToWait(p *corev1.Pod) string {
 		return fmt.Sprintf("unbound %d", len(p.Spec.SchedulingGates))
 	}
 	way := []string{string(p.Status.Phase)}
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			if w := list[i].State.Waiting; w != nil {
-				way = append(way, list[i].Name+" "+strings.TrimPrefix(w.Reason, "Err"))
-			}
+	for s := range podspec.Statuses(p) {
+		if w := s.State.Waiting; w != nil {
+			way = append(way, s.Name+" "+strings.TrimPrefix(w.Reason, "Err"))
 		}
 	}
 	return strings.Join(way, "|")

@@ -52,23 +52,21 @@ func (v *jobView) needs(p *corev1.Pod) (flags []string) {
 	if p.Status.Reason == "DeadlineExceeded" && v.job.Spec.Template.Spec.ActiveDeadlineSeconds != nil {
 		return []string{"--pod-deadline 2x"} // how its containers have ended follows from that
 	}
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			end := list[i].State.Terminated
-			if end == nil || end.Reason != "OOMKilled" {
-				continue
-			}
-			// Without a limit of its own it was that of the pod, or the memory of the machine.
-			c := podspec.Find(&p.Spec, list[i].Name)
-			if c == nil || c.Resources.Limits.Memory().IsZero() {
-				continue
-			}
-			flag := "--memory 2x"
-			if len(p.Spec.Containers) > 1 || len(p.Spec.InitContainers) > 0 && c.Name != p.Spec.Containers[0].Name {
-				flag += " -c " + c.Name
-			}
-			return append(flags, flag) // retry changes one container at a time
+	for s := range podspec.Statuses(p) {
+		end := s.State.Terminated
+		if end == nil || end.Reason != "OOMKilled" {
+			continue
 		}
+		// Without a limit of its own it was that of the pod, or the memory of the machine.
+		c := podspec.Find(&p.Spec, s.Name)
+		if c == nil || c.Resources.Limits.Memory().IsZero() {
+			continue
+		}
+		flag := "--memory 2x"
+		if len(p.Spec.Containers) > 1 || len(p.Spec.InitContainers) > 0 && c.Name != p.Spec.Containers[0].Name {
+			flag += " -c " + c.Name
+		}
+		return append(flags, flag) // retry changes one container at a time
 	}
 	return flags
 }

@@ -67,12 +67,10 @@ func (v *jobView) neverStarted() *corev1.Event {
 
 // hasStarted reports whether some container of a pod has ever started.
 func hasStarted(p *corev1.Pod) bool {
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			end := list[i].State.Terminated
-			if list[i].State.Running != nil || list[i].RestartCount > 0 || end != nil && !end.StartedAt.IsZero() {
-				return true
-			}
+	for s := range podspec.Statuses(p) {
+		end := s.State.Terminated
+		if s.State.Running != nil || s.RestartCount > 0 || end != nil && !end.StartedAt.IsZero() {
+			return true
 		}
 	}
 	return false

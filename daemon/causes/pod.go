@@ -109,13 +109,8 @@ func (v *podView) condition(t corev1.PodConditionType) *corev1.PodCondition {
 }
 
 // statuses returns the status of each container, init containers first.
-func (v *podView) statuses() (all []*corev1.ContainerStatus) {
-	for _, list := range [][]corev1.ContainerStatus{v.pod.Status.InitContainerStatuses, v.pod.Status.ContainerStatuses} {
-		for i := range list {
-			all = append(all, &list[i])
-		}
-	}
-	return all
+func (v *podView) statuses() []*corev1.ContainerStatus {
+	return slices.Collect(podspec.Statuses(v.pod))
 }
 
 // podTerminating is the deletion of a pod.

@@ -108,11 +108,9 @@ func (p *Pod) End(obj *corev1.Pod, now time.Time) wire.Pod {
 		end.Add(c.Use)
 	}
 	end.CPUSeconds = rounded(end.CPUSeconds)
-	for _, list := range [][]corev1.ContainerStatus{obj.Status.InitContainerStatuses, obj.Status.ContainerStatuses} {
-		for i := range list {
-			if t := list[i].State.Terminated; t != nil && t.FinishedAt.After(end.Ended.Time) {
-				end.Ended = t.FinishedAt
-			}
+	for s := range podspec.Statuses(obj) {
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(end.Ended.Time) {
+			end.Ended = t.FinishedAt
 		}
 	}
 	if end.Ended.IsZero() {

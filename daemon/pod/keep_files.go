@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/duty"
 )
 
@@ -34,11 +35,9 @@ func (f *folder) dropFiles(why string) {
 
 // FilesEnd returns when the last container of a pod ended; zero if none has run.
 func FilesEnd(p *corev1.Pod) (end time.Time) {
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			if t := list[i].State.Terminated; t != nil && t.FinishedAt.After(end) {
-				end = t.FinishedAt.Time
-			}
+	for s := range podspec.Statuses(p) {
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(end) {
+			end = t.FinishedAt.Time
 		}
 	}
 	return end

@@ -330,10 +330,10 @@ func PodOf(p *corev1.Pod) Pod {
 	if p.Status.StartTime != nil {
 		out.Started = p.Status.StartTime.Time
 	}
-	statuses := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
-	for i := range statuses {
-		out.Restarts += statuses[i].RestartCount
-		if t := statuses[i].State.Terminated; t != nil && t.FinishedAt.After(out.Finished) {
+	statuses := slices.Collect(podspec.Statuses(p))
+	for _, s := range statuses {
+		out.Restarts += s.RestartCount
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(out.Finished) {
 			out.Finished = t.FinishedAt.Time
 		}
 	}
@@ -353,13 +353,13 @@ func PodOf(p *corev1.Pod) Pod {
 		return out
 	}
 	out.Finished = time.Time{}
-	for i := range statuses {
-		w := statuses[i].State.Waiting
+	for _, s := range statuses {
+		w := s.State.Waiting
 		if w == nil || w.Reason == "PodInitializing" {
 			continue
 		}
-		if w.Reason != "ContainerCreating" || statuses[i].ImageID == "" {
-			out.Image = imageOf(p, statuses[i].Name)
+		if w.Reason != "ContainerCreating" || s.ImageID == "" {
+			out.Image = imageOf(p, s.Name)
 		}
 		if w.Reason != "ContainerCreating" {
 			out.Reason, out.Message = w.Reason, w.Message
@@ -391,15 +391,12 @@ func FailedContainer(p *corev1.Pod) *corev1.ContainerStatus {
 		sidecars[c.Name] = c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 	}
 	var first *corev1.ContainerStatus
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			c := &list[i]
-			switch t := c.State.Terminated; {
-			case t == nil || !podspec.HasFailed(&p.Spec, c.Name, t):
-			case first == nil, sidecars[first.Name] && !sidecars[c.Name],
-				sidecars[first.Name] == sidecars[c.Name] && t.FinishedAt.Before(&first.State.Terminated.FinishedAt):
-				first = c
-			}
+	for c := range podspec.Statuses(p) {
+		switch t := c.State.Terminated; {
+		case t == nil || !podspec.HasFailed(&p.Spec, c.Name, t):
+		case first == nil, sidecars[first.Name] && !sidecars[c.Name],
+			sidecars[first.Name] == sidecars[c.Name] && t.FinishedAt.Before(&first.State.Terminated.FinishedAt):
+			first = c
 		}
 	}
 	return first

@@ -44,16 +44,13 @@ func (f *failures) see(p *corev1.Pod) {
 		return
 	}
 	// Containers that are started again in their pod count for backoffLimit too (restartPolicy OnFailure).
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			c := &list[i]
-			t := c.State.Terminated
-			if t == nil {
-				t = c.LastTerminationState.Terminated
-			}
-			if t != nil && podspec.HasFailed(&p.Spec, c.Name, t) && p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
-				f.add(failure{pod: p.Name, container: c.Name, code: t.ExitCode, at: t.FinishedAt.Time})
-			}
+	for c := range podspec.Statuses(p) {
+		t := c.State.Terminated
+		if t == nil {
+			t = c.LastTerminationState.Terminated
+		}
+		if t != nil && podspec.HasFailed(&p.Spec, c.Name, t) && p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
+			f.add(failure{pod: p.Name, container: c.Name, code: t.ExitCode, at: t.FinishedAt.Time})
 		}
 	}
 }
@@ -75,11 +72,9 @@ func (x failure) before(y *failure) bool {
 
 func podFailure(p *corev1.Pod) failure {
 	out := failure{pod: p.Name, deadline: p.Status.Reason == "DeadlineExceeded"}
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			if t := list[i].State.Terminated; t != nil && t.FinishedAt.After(out.at) {
-				out.at = t.FinishedAt.Time
-			}
+	for s := range podspec.Statuses(p) {
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(out.at) {
+			out.at = t.FinishedAt.Time
 		}
 	}
 	if c := progress.FailedContainer(p); c != nil {

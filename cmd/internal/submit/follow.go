@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/cmd/internal/progress"
 )
 
@@ -480,16 +481,14 @@ func startError(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return ""
 	}
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			w := list[i].State.Waiting
-			if w == nil {
-				continue
-			}
-			switch w.Reason {
-			case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError":
-				return fmt.Sprintf("container %s: %s: %s", list[i].Name, w.Reason, w.Message)
-			}
+	for s := range podspec.Statuses(p) {
+		w := s.State.Waiting
+		if w == nil {
+			continue
+		}
+		switch w.Reason {
+		case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError":
+			return fmt.Sprintf("container %s: %s: %s", s.Name, w.Reason, w.Message)
 		}
 	}
 	return ""

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/cmd/internal/progress"
 )
 
@@ -324,7 +324,7 @@ func newPodLogs(ctx context.Context, client *Client, out shown) *podLogs {
 func (l *podLogs) see(p *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+	for c := range podspec.Statuses(p) {
 		if l.stopped || c.State.Running == nil && c.State.Terminated == nil {
 			continue
 		}
