@@ -43,7 +43,7 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 	{batch.PausedForAnnotation, `for how long the Job was paused since its start ("5m0s"). Read-only.`},
 	{
 		batch.AfterAnnotation,
-		`the Jobs of its namespace after which a suspended Job is resumed ("prep,check:any"): completed (ok, the default), failed, or any.`,
+		`the Jobs and JobSets of its namespace after which a suspended Job is resumed ("prep,check:any,jobsets/train"): completed (ok, the default), failed, or any.`,
 	},
 	{
 		batch.IndexEnvAnnotation,
@@ -86,9 +86,14 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 	manifestHash,
 }...)
 
-var ofSets = append(slices.Clone(ofNotices), annotation{
-	batch.PausedAnnotation, `the time since which the Jobs of the JobSet are to be paused. jobctl pause sets it, and jobctl continue removes it.`,
-})
+var ofSets = append(slices.Clone(ofNotices), []annotation{
+	{batch.PausedAnnotation, `the time since which the Jobs of the JobSet are to be paused. jobctl pause sets it, and jobctl continue removes it.`},
+	{
+		batch.AfterAnnotation,
+		`the Jobs and JobSets of its namespace after which a suspended JobSet is resumed ("prep,jobsets/train:any"): completed (ok, the default), failed, or any.`,
+	},
+	{batch.ResumedAnnotation, `when a JobSet that waited for others was resumed; from then on it is held back no more. Read-only.`},
+}...)
 
 var ofCronJobs = []annotation{
 	{batch.SchedulesAnnotation, `further schedules beside spec.schedule, separated by semicolons ("30 6 * * 1-5; 0 9 * * 6"). A time of several is one run.`},

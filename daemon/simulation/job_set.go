@@ -44,6 +44,7 @@ type playedSet struct {
 	jobs   map[string]*played // that are there, by name
 	made   int                // Jobs
 	pods   int                // of Jobs that are gone
+	awaits []*need            // after which it begins
 }
 
 func newPlayedSet(s *simulation, js *jobsetv1.JobSet) *playedSet {
@@ -59,6 +60,24 @@ func newPlayedSet(s *simulation, js *jobsetv1.JobSet) *playedSet {
 func (s *playedSet) arrive() {
 	s.begun, s.dirty = true, true
 	s.tell("Begins", "is created")
+	if !api.Awaits(s.set) {
+		return
+	}
+	var others []string
+	if s.awaits, others = s.needs(s.set.Namespace, s.set.Annotations); len(others) > 0 { // they are not played
+		s.tell("Waits", fmt.Sprintf("waits for %s (%s); what follows is from then on", strings.Join(others, ", "), batch.AfterAnnotation))
+	}
+	if len(s.awaits) == 0 {
+		s.resume()
+		return
+	}
+	s.tell("Waits", fmt.Sprintf("waits for %s (%s)", words(s.awaits), batch.AfterAnnotation))
+}
+
+// resume lets a JobSet begin for which all others have ended.
+func (s *playedSet) resume() {
+	s.awaits, s.dirty = nil, true
+	api.Resume(s.set, s.now)
 }
 
 func (s *playedSet) finished() bool { return s.begun && !s.dirty && api.End(&s.set.Status) != nil }
@@ -226,6 +245,8 @@ func (s *playedSet) stuck() string {
 	switch {
 	case !api.Managed(s.set):
 		return "another controller manages it (spec.managedBy)"
+	case len(s.awaits) > 0:
+		return fmt.Sprintf("it waits for %s (%s)", words(s.awaits), batch.AfterAnnotation)
 	case api.Suspended(s.set):
 		return "it is suspended (spec.suspend), so nothing happens until somebody resumes it"
 	}

@@ -38,6 +38,7 @@ var jobSetCauses = []jobSetCause{
 	jobSetTerminating,
 	jobSetElsewhere,
 	jobSetEnd,
+	jobSetAfter,
 	jobSetSuspended,
 	jobSetPaused,
 	jobSetRefused,
@@ -114,6 +115,8 @@ func (v *jobSetView) state(reason string) (state, message string) {
 		return batch.StateComplete, "is complete: " + v.progress()
 	case v.end != nil:
 		return batch.StateFailed, "has failed (" + v.end.Reason + ")" + reason
+	case v.awaits():
+		return batch.StateWaiting, "waits" + reason
 	case jobset.Suspended(v.set):
 		return batch.StateSuspended, "is suspended."
 	case paused && v.goesOn():
@@ -222,7 +225,7 @@ func (v *jobSetView) inner() []why.Cause {
 
 // jobSetSuspended is spec.suspend.
 func jobSetSuspended(v *jobSetView) []why.Cause {
-	if !jobset.Suspended(v.set) || v.end != nil {
+	if !jobset.Suspended(v.set) || v.end != nil || v.awaits() {
 		return nil
 	}
 	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so its Jobs have no pods.", Brief: "suspended", Details: map[string]string{}}
@@ -233,8 +236,22 @@ func jobSetSuspended(v *jobSetView) []why.Cause {
 	if v.set.Labels[batch.KueueLabel] != "" && v.Source == why.FromRecords {
 		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
 	}
+	if jobset.Awaits(v.set) {
+		c.Message += fmt.Sprintf(" Its annotation %s has no effect here: this is no jobd, which would resume it.", batch.AfterAnnotation)
+	}
 	c.Help = []string{v.command("resume")}
 	return []why.Cause{c}
+}
+
+// awaits reports whether jobd resumes the JobSet once others have ended. A cluster does not do that.
+func (v *jobSetView) awaits() bool { return v.Source == why.FromRecords && jobset.Awaits(v.set) }
+
+// jobSetAfter is what others have to do before the JobSet is resumed.
+func jobSetAfter(v *jobSetView) []why.Cause {
+	if !v.awaits() {
+		return nil
+	}
+	return causes.NeedsOf(v.Needs, "JobSet", v.set, v.command("resume"))
 }
 
 // jobSetPaused is batch.PausedAnnotation.
