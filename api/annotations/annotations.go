@@ -13,6 +13,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/runas"
 )
@@ -91,6 +92,10 @@ var ofSets = append(slices.Clone(ofNotices), []annotation{
 	{
 		batch.AfterAnnotation,
 		`the Jobs and JobSets of its namespace after which a suspended JobSet is resumed ("prep,jobsets/train:any"): completed (ok, the default), failed, or any.`,
+	},
+	{
+		jobset.GangAnnotation,
+		`"true": all pods of the groups that begin with the JobSet start together or wait together, in each attempt. It cannot be changed.`,
 	},
 	{batch.ResumedAnnotation, `when a JobSet that waited for others was resumed; from then on it is held back no more. Read-only.`},
 }...)

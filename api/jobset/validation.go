@@ -72,6 +72,7 @@ func validate(js *jobsetv1.JobSet) field.ErrorList {
 func validateAnnotations(js *jobsetv1.JobSet, old map[string]string) field.ErrorList {
 	path := field.NewPath("metadata", "annotations")
 	errs := append(notices.Validate(js.Annotations, path), batch.ValidatePaused(js.Annotations, old, path)...)
+	errs = append(errs, validateGang(js, old, path)...)
 	return append(errs, validateAfter(js, old, path)...)
 }
 

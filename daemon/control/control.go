@@ -236,7 +236,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		jobs      = newJobs(timers, followers, jobRecords, config.Settings, doors, pods, gangs, ledger, gate, config.Logs)
 		cronJobs  = cronjobs.New(timers, jobs, notes, doors)
 		teller    = notices.NewTeller(timers, config.Receivers)
-		jobSets   = jobsets.New(timers, followers, jobs, claims, notes, doors, teller, ledger)
+		jobSets   = jobsets.New(timers, followers, jobs, claims, gangs, notes, doors, teller, ledger)
 		holds     = hold.New(timers, jobs, jobSets, gate)
 		objects   = &kinds.Kinds{Pods: pods, Jobs: jobs, CronJobs: cronJobs, Claims: claims}
 		garbage   = gc.New(notes, objects, jobRecords)

@@ -44,7 +44,9 @@ spec:
 	eval.metadata, eval.spec = `annotations: {jobd.dev/after: "jobsets/train"}`, "suspend: true, backoffLimit: 0"
 	chain := eval.String() + "\n---\n" + set("train", "jobsets/prep", "sleep 1") + set("prep", "", "sleep 5")
 	played, err := d.try("jobctl", []byte(chain), "simulate", "-f", "-", "--pod", "job=prep-w-0: after=5s", "--pod", "*: after=1s")
-	for _, words := range []string{"5s  jobsets/train begins, since it waited for jobsets/prep to complete", "6s  jobs/eval begins, since it waited for jobsets/train to complete"} {
+	for _, words := range []string{
+		"5s  jobsets/train begins, since it waited for jobsets/prep to complete", "6s  jobs/eval begins, since it waited for jobsets/train to complete",
+	} {
 		if err != nil || !strings.Contains(played, words) {
 			t.Errorf("%v, %q is not in\n%s", err, words, played)
 		}
@@ -75,7 +77,8 @@ spec:
 	if err != nil || js.Status.TerminalState != "Completed" || js.Annotations["jobd.dev/resumed-at"] == "" {
 		t.Errorf("%v: %+v", err, js)
 	}
-	if out := d.jobctl("events", "--for", "jobsets/train"); strings.Count(out, "NeedsMet") != 1 || !strings.Contains(out, "jobsets/prep has completed (jobd.dev/after)") {
+	out = d.jobctl("events", "--for", "jobsets/train")
+	if strings.Count(out, "NeedsMet") != 1 || !strings.Contains(out, "jobsets/prep has completed (jobd.dev/after)") {
 		t.Errorf("%s", out)
 	}
 	if ends := d.finished("prep-w-1").Status.CompletionTime; d.finished("train-w-0").Status.StartTime.Before(ends) {

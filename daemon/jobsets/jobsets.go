@@ -44,6 +44,7 @@ type JobSets struct {
 	follow  *loop.Followers
 	jobs    Jobs
 	claims  Claims
+	gangs   Gangs
 	garbage Garbage
 	doors   *door.Keeper
 	notices Notices
@@ -97,12 +98,13 @@ type History interface {
 
 // New makes the controller.
 func New(
-	timers *loop.Timers, followers *loop.Followers, jobs Jobs, claims Claims, garbage Garbage, doors *door.Keeper, notices Notices, history History,
+	timers *loop.Timers, followers *loop.Followers, jobs Jobs, claims Claims, gangs Gangs, garbage Garbage, doors *door.Keeper,
+	notices Notices, history History,
 ) *JobSets {
 	known, dirty := map[types.UID]*record{}, loop.NewQueue[string]()
 	return &JobSets{
 		Children: loop.NewChildren(objects.JobSets, api.Of, known, dirty),
-		timers:   timers, follow: followers, jobs: jobs, claims: claims, garbage: garbage, doors: doors, notices: notices, history: history,
+		timers:   timers, follow: followers, jobs: jobs, claims: claims, gangs: gangs, garbage: garbage, doors: doors, notices: notices, history: history,
 		known: known, dirty: dirty,
 		sets: decoded{sets: map[string]stored{}},
 	}
@@ -293,7 +295,7 @@ func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d job
 		}
 		crash.At("jobset.job.deleted")
 	}
-	if err := c.create(p, js, rec, d); err != nil {
+	if err := c.create(p, js, rec, &d); err != nil {
 		return err
 	}
 	for _, j := range d.Suspend {

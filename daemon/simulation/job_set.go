@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	api "github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/daemon/jobset"
+	"github.com/jobd/jobd/daemon/node"
 )
 
 // JobSetResult is what has become of a JobSet.
@@ -45,6 +46,7 @@ type playedSet struct {
 	made   int                // Jobs
 	pods   int                // of Jobs that are gone
 	awaits []*need            // after which it begins
+	gang   string             // the name of the PodGroup of its attempt; empty for none
 }
 
 func newPlayedSet(s *simulation, js *jobsetv1.JobSet) *playedSet {
@@ -145,6 +147,11 @@ func (s *playedSet) find(ref jobset.Job) *played {
 // create creates a Job.
 func (s *playedSet) create(n jobset.New) error {
 	j := api.NewJob(s.set, &s.set.Spec.ReplicatedJobs[n.Group], n.Index)
+	if name := api.GangName(s.set, s.set.Status.Restarts); api.Gang(s.set) && s.gang != name { // the same one for all of an attempt
+		s.gang = name
+		pg := api.NewGang(s.set)
+		s.node.SetGroup(node.GroupKey(j.Namespace, name), node.Group{Gang: true, Once: true, MinCount: int(pg.Spec.SchedulingPolicy.Gang.MinCount)})
+	}
 	if slices.ContainsFunc(s.simulation.jobs, func(o *played) bool { return o.job.Name == j.Name && o.job.Namespace == j.Namespace }) {
 		return fmt.Errorf("the JobSet %s cannot create its Job %s: there is another Job of that name", s.set.Name, j.Name)
 	}

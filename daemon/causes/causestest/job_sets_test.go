@@ -91,6 +91,8 @@ func setCases() map[string]setCase {
 			"waits: Job prep has to complete first.", "has not ended (Running): this JobSet waits for prep to complete.", "jobctl why jobs/prep -n n",
 			"has failed, and this JobSet waits for jobsets/data to complete. One of that name that is created anew, and completes, lets this JobSet start.",
 			"is not there yet: this JobSet waits until it is, and for jobsets/eval to end.", "jobctl resume jobsets/s -n n"}},
+		"a gang": {change: func(js *jobsetv1.JobSet) { js.Annotations = map[string]string{jobset.GangAnnotation: "true"} },
+			want: []string{"Its 1 pods of data start together or wait together (jobd.dev/gang)."}},
 		"paused": {change: func(js *jobsetv1.JobSet) {
 			js.Annotations = map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
 		}, want: []string{"is paused. So far", "It is paused (jobd.dev/paused-at)", "jobctl continue jobsets/s -n n"}},

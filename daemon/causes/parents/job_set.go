@@ -44,6 +44,7 @@ var jobSetCauses = []jobSetCause{
 	jobSetRefused,
 	jobSetFormer,
 	jobSetTold,
+	jobSetGang,
 	jobSetGroups,
 	jobSetRestarts,
 	jobSetSuccess,
@@ -343,6 +344,24 @@ func jobSetTold(v *jobSetView) []why.Cause {
 		all[0].Brief = fmt.Sprintf("Job %s waits: %s", v.told.Object.Name, v.told.Reason)
 	}
 	return all
+}
+
+// jobSetGang are the pods that start together, of a JobSet of which none does yet.
+func jobSetGang(v *jobSetView) []why.Cause {
+	if !v.goesOn() || !jobset.Gang(v.set) {
+		return nil
+	}
+	for _, s := range v.counts {
+		if s.Ready+s.Succeeded+s.Failed > 0 {
+			return nil
+		}
+	}
+	together, _ := jobset.GangGroups(v.set)
+	n := jobset.GangPods(v.set)
+	return []why.Cause{{
+		Type: "Gang", Details: map[string]string{"pods": fmt.Sprint(n)},
+		Message: fmt.Sprintf("Its %d pods of %s start together or wait together (%s).", n, listed(together), jobset.GangAnnotation),
+	}}
 }
 
 // jobSetGroups are the groups that wait for others.
