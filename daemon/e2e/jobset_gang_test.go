@@ -93,7 +93,8 @@ spec:
 	if len(at) != 1 {
 		t.Errorf("those of one attempt came onto the node at %v", at)
 	}
-	if out := d.jobctl("get", "podgroups"); !strings.Contains(out, "train-gang-1") || strings.Contains(out, "train-gang-0") || !strings.Contains(out, "Gang(3)") {
+	out := d.jobctl("get", "podgroups")
+	if !strings.Contains(out, "train-gang-1") || strings.Contains(out, "train-gang-0") || !strings.Contains(out, "Gang(3)") {
 		t.Errorf("%s", out)
 	}
 	d.jobctl("delete", "jobset", "train", "--cascade=foreground")
