@@ -61,8 +61,11 @@ func (m ManualSelectors) Validate(ctx context.Context, a admission.Attributes, _
 			"the server", others))
 }
 
-// batchJobs is the resource of Jobs, as keys begin with it.
-const batchJobs = "jobs." + batchv1.GroupName
+// batchJobs and jobSets are the resources of Jobs and JobSets, as keys begin with them.
+const (
+	batchJobs = "jobs." + batchv1.GroupName
+	jobSets   = "jobsets.jobset.x-k8s.io"
+)
 
 // manualSelector reads from a stored Job whether it chooses its pods by a selector of its own, without decoding the rest:
 // there may be very many others.

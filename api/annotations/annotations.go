@@ -13,6 +13,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/runas"
 )
@@ -43,7 +44,7 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 	{batch.PausedForAnnotation, `for how long the Job was paused since its start ("5m0s"). Read-only.`},
 	{
 		batch.AfterAnnotation,
-		`the Jobs of its namespace after which a suspended Job is resumed ("prep,check:any"): completed (ok, the default), failed, or any.`,
+		`the Jobs and JobSets of its namespace after which a suspended Job is resumed ("prep,check:any,jobsets/train"): completed (ok, the default), failed, or any.`,
 	},
 	{
 		batch.IndexEnvAnnotation,
@@ -90,9 +91,18 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 	manifestHash,
 }...)
 
-var ofSets = append(slices.Clone(ofNotices), annotation{
-	batch.PausedAnnotation, `the time since which the Jobs of the JobSet are to be paused. jobctl pause sets it, and jobctl continue removes it.`,
-})
+var ofSets = append(slices.Clone(ofNotices), []annotation{
+	{batch.PausedAnnotation, `the time since which the Jobs of the JobSet are to be paused. jobctl pause sets it, and jobctl continue removes it.`},
+	{
+		batch.AfterAnnotation,
+		`the Jobs and JobSets of its namespace after which a suspended JobSet is resumed ("prep,jobsets/train:any"): completed (ok, the default), failed, or any.`,
+	},
+	{
+		jobset.GangAnnotation,
+		`"true": all pods of the groups that begin with the JobSet start together or wait together, in each attempt. It cannot be changed.`,
+	},
+	{batch.ResumedAnnotation, `when a JobSet that waited for others was resumed; from then on it is held back no more. Read-only.`},
+}...)
 
 var ofCronJobs = []annotation{
 	{batch.SchedulesAnnotation, `further schedules beside spec.schedule, separated by semicolons ("30 6 * * 1-5; 0 9 * * 6"). A time of several is one run.`},

@@ -13,6 +13,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/api/runas"
 )
@@ -22,6 +23,7 @@ var examples = map[string]string{
 	batch.AfterAnnotation:                       "prep,check:any",
 	batch.StartAtAnnotation:                     "2026-12-01T22:00:00+01:00",
 	batch.ResumedAnnotation:                     "2026-07-01T09:00:00Z",
+	jobset.GangAnnotation:                       "true",
 	core.WindowAnnotation:                       "22:00-06:00 Mon-Fri",
 	core.WindowTimeZoneAnnotation:               "Europe/Berlin",
 	core.WindowEndAnnotation:                    "pause",

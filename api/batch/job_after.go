@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// AfterAnnotation names the Jobs after which a suspended Job starts, such as "prep,check:any" (ParseAfter). A cluster leaves
-	// the Job suspended.
+	// AfterAnnotation names the Jobs and JobSets after which a suspended Job or JobSet starts, such as "prep,check:any,jobsets/train"
+	// (ParseAfter). A cluster leaves it suspended.
 	AfterAnnotation = "jobd.dev/after"
 	// ResumedAnnotation is when a Job that was held back was resumed, by jobd or by somebody. From then on it is held back no more:
 	// whoever suspends it means it. Only the server writes it: what clients send is ignored, as for the status.
 	ResumedAnnotation = "jobd.dev/resumed-at"
 
-	// maxNeeds is for how many Jobs another may wait, each of which is looked up.
+	// maxNeeds is for how many others one may wait, each of which is looked up.
 	maxNeeds = 32
 	// maxNeedsShown is how long the names of those may be in a table.
 	maxNeedsShown = 40
@@ -30,23 +30,61 @@ const (
 
 // When a Need is met.
 const (
-	NeedOK     = "ok"     // the Job has completed
+	NeedOK     = "ok"     // the other has completed
 	NeedAny    = "any"    // it has ended in whatever way
 	NeedFailed = "failed" // it has failed
 )
 
-// Need is a Job of the same namespace for which another waits.
+// Need is a Job or a JobSet of the same namespace for which another waits.
 type Need struct {
 	Name string
 	When string // NeedOK, NeedAny or NeedFailed
+	// Set says that it is a JobSet.
+	Set bool
 }
 
-// ParseAfter reads an AfterAnnotation: names of Jobs, separated by commas, each followed by a colon and when the need is met, unless
-// that is NeedOK.
+// ofSets comes before the name of a JobSet.
+const ofSets = "jobsets/"
+
+// Ref names what is needed as an AfterAnnotation does, and as commands do: prep, jobsets/train.
+func (n Need) Ref() string {
+	if n.Set {
+		return ofSets + n.Name
+	}
+	return n.Name
+}
+
+// Kind is that of what is needed: Job or JobSet.
+func (n Need) Kind() string {
+	if n.Set {
+		return "JobSet"
+	}
+	return "Job"
+}
+
+// parseRef reads what Ref returns. It takes jobs/ before the name of a Job too.
+func parseRef(text string) (n Need, ok bool) {
+	resource, name, given := strings.Cut(text, "/")
+	if !given {
+		resource, name = "jobs", text
+	}
+	switch resource {
+	case "jobs", "job":
+	case "jobsets", "jobset":
+		n.Set = true
+	default:
+		return n, false
+	}
+	n.Name = name
+	return n, len(utilvalidation.IsDNS1123Subdomain(name)) == 0
+}
+
+// ParseAfter reads an AfterAnnotation: names of Jobs, or jobsets/ and those of JobSets, separated by commas, each followed by a colon and
+// when the need is met, unless that is NeedOK.
 func ParseAfter(text string) ([]Need, error) {
 	var needs []Need
 	for part := range strings.SplitSeq(text, ",") {
-		name, when, given := strings.Cut(strings.TrimSpace(part), ":")
+		ref, when, given := strings.Cut(strings.TrimSpace(part), ":")
 		if !given {
 			when = NeedOK
 		}
@@ -55,21 +93,22 @@ func ParseAfter(text string) ([]Need, error) {
 		default:
 			return nil, fmt.Errorf(`%q is not known: one of %s, %s, %s, as in "prep:any"`, when, NeedOK, NeedAny, NeedFailed)
 		}
-		if bad := utilvalidation.IsDNS1123Subdomain(name); len(bad) > 0 {
-			return nil, fmt.Errorf(`%q is not the name of a Job; names are separated by commas, as in "prep,check:any"`, name)
+		n, ok := parseRef(ref)
+		if n.When = when; !ok {
+			return nil, fmt.Errorf(`%q is not the name of a Job, nor jobsets/ and that of a JobSet; names are separated by commas, as in "prep,check:any"`, ref)
 		}
-		if slices.ContainsFunc(needs, func(n Need) bool { return n.Name == name }) {
-			return nil, fmt.Errorf("names %s twice", name)
+		if slices.ContainsFunc(needs, func(o Need) bool { return o.Ref() == n.Ref() }) {
+			return nil, fmt.Errorf("names %s twice", n.Ref())
 		}
 		if len(needs) == maxNeeds {
 			return nil, fmt.Errorf("must name at most %d Jobs", maxNeeds)
 		}
-		needs = append(needs, Need{name, when})
+		needs = append(needs, n)
 	}
 	return needs, nil
 }
 
-// After returns the Jobs for which a Job waits, or has waited; none if its annotation is missing or not valid.
+// After returns the Jobs and JobSets for which a Job or JobSet waits, or has waited; none if its annotation is missing or not valid.
 func After(annotations map[string]string) []Need {
 	text, ok := annotations[AfterAnnotation]
 	if !ok {
@@ -103,20 +142,30 @@ func Resume(j *batchv1.Job, now time.Time) {
 	metav1.SetMetaDataAnnotation(&j.ObjectMeta, ResumedAnnotation, now.UTC().Format(time.RFC3339))
 }
 
-// keepResumed keeps ResumedAnnotation as it is, and sets it when a client resumes a Job that was held back.
+// keepResumed keeps ResumedAnnotation of a Job (KeepResumed).
 func keepResumed(job, old *batchv1.Job) {
-	if was, ok := old.Annotations[ResumedAnnotation]; ok {
-		metav1.SetMetaDataAnnotation(&job.ObjectMeta, ResumedAnnotation, was)
+	KeepResumed(&job.ObjectMeta, old.Annotations, Awaits(old) && !ptr.Deref(job.Spec.Suspend, false))
+}
+
+// KeepResumed keeps ResumedAnnotation of a Job or JobSet as it is, and sets it when a client resumes one that was held back.
+func KeepResumed(of *metav1.ObjectMeta, old map[string]string, resumes bool) {
+	if was, ok := old[ResumedAnnotation]; ok {
+		metav1.SetMetaDataAnnotation(of, ResumedAnnotation, was)
 		return
 	}
-	delete(job.Annotations, ResumedAnnotation)
-	if Awaits(old) && !ptr.Deref(job.Spec.Suspend, false) && HeldBy(job.Annotations) != "" {
-		metav1.SetMetaDataAnnotation(&job.ObjectMeta, ResumedAnnotation, time.Now().UTC().Format(time.RFC3339))
+	delete(of.Annotations, ResumedAnnotation)
+	if resumes && HeldBy(of.Annotations) != "" {
+		metav1.SetMetaDataAnnotation(of, ResumedAnnotation, time.Now().UTC().Format(time.RFC3339))
 	}
 }
 
 // validateAfter checks the annotation of a new Job, or of the Jobs of a CronJob. waited says that the Job is not new, and waits no more.
 func validateAfter(annotations map[string]string, spec *batchv1.JobSpec, waited bool, path *field.Path) field.ErrorList {
+	return ValidateAfter("Job", annotations, waited || ptr.Deref(spec.Suspend, false), path)
+}
+
+// ValidateAfter checks the annotation of a Job or a JobSet. held says that that is suspended, or waits no more.
+func ValidateAfter(kind string, annotations map[string]string, held bool, path *field.Path) field.ErrorList {
 	text, ok := annotations[AfterAnnotation]
 	if !ok {
 		return nil
@@ -125,8 +174,9 @@ func validateAfter(annotations map[string]string, spec *batchv1.JobSpec, waited 
 	if _, err := ParseAfter(text); err != nil {
 		return field.ErrorList{field.Invalid(path, text, err.Error())}
 	}
-	if !waited && !ptr.Deref(spec.Suspend, false) {
-		return field.ErrorList{field.Invalid(path, text, "needs spec.suspend: true, else the Job would start at once; jobd resumes it when the others have ended")}
+	if !held {
+		return field.ErrorList{field.Invalid(path, text,
+			"needs spec.suspend: true, else the "+kind+" would start at once; jobd resumes it when the others have ended")}
 	}
 	return nil
 }
@@ -139,9 +189,14 @@ func validateHoldUpdate(annotation string, validate validateHold, job, old *batc
 		return nil
 	}
 	if at := old.Annotations[ResumedAnnotation]; at != "" {
-		return field.ErrorList{field.Invalid(path.Key(annotation), text, "has no effect any more: the Job was resumed at "+at)}
+		return field.ErrorList{NoEffect("Job", text, at, path.Key(annotation))}
 	}
 	return validate(job.Annotations, &job.Spec, false, path)
+}
+
+// NoEffect refuses an annotation by which a Job or JobSet would be held back that was resumed before.
+func NoEffect(kind, text, resumed string, path *field.Path) *field.Error {
+	return field.Invalid(path, text, "has no effect any more: the "+kind+" was resumed at "+resumed)
 }
 
 // validateHold checks an annotation that holds back a new Job. waited says that the Job is not new, and waits no more.
@@ -158,8 +213,13 @@ func resumedWarnings(job, old *batchv1.Job) []string {
 	if !SuspendsAgain(job, old) || End(&job.Status) != nil {
 		return nil
 	}
-	return []string{"spec.suspend: the Job was resumed at " + old.Annotations[ResumedAnnotation] + ", and is held back by " + HeldBy(job.Annotations) +
-		" no more: now it stays suspended until somebody resumes it"}
+	return []string{SuspendedAgain("Job", job.Annotations, old.Annotations)}
+}
+
+// SuspendedAgain warns of what becomes of a Job or JobSet that is suspended again, and was held back once.
+func SuspendedAgain(kind string, annotations, old map[string]string) string {
+	return "spec.suspend: the " + kind + " was resumed at " + old[ResumedAnnotation] + ", and is held back by " + HeldBy(annotations) +
+		" no more: now it stays suspended until somebody resumes it"
 }
 
 // heldShown is what a table says of a Job that is held back: until when, and for which others.
@@ -181,7 +241,7 @@ func heldShown(j *batchv1.Job, now time.Time) string {
 func needsShown(j *batchv1.Job) string {
 	var names []string
 	for _, n := range After(j.Annotations) {
-		names = append(names, n.Name)
+		names = append(names, n.Ref())
 	}
 	if len(names) == 0 {
 		return ""
@@ -206,9 +266,9 @@ func (n Need) Met(end batchv1.JobConditionType) bool {
 }
 
 // Words says what a need waits for: "prep to complete".
-func (n Need) Words() string { return n.Name + " to " + n.Verb() }
+func (n Need) Words() string { return n.Ref() + " to " + n.Verb() }
 
-// Verb says what the Job has to do: "complete".
+// Verb says what the other has to do: "complete".
 func (n Need) Verb() string {
 	return map[string]string{NeedOK: "complete", NeedAny: "end", NeedFailed: "fail"}[n.When]
 }
@@ -229,9 +289,9 @@ func FormatAfter(parts []string) (string, error) {
 	var out []string
 	for _, n := range needs {
 		if n.When == NeedOK {
-			out = append(out, n.Name)
+			out = append(out, n.Ref())
 		} else {
-			out = append(out, n.Name+":"+n.When)
+			out = append(out, n.Ref()+":"+n.When)
 		}
 	}
 	return strings.Join(out, ","), nil

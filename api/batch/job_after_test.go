@@ -14,9 +14,15 @@ import (
 
 func TestParseAfter(t *testing.T) {
 	for text, want := range map[string][]Need{
-		"prep":                   {{"prep", NeedOK}},
-		"prep:ok, check:any":     {{"prep", NeedOK}, {"check", NeedAny}},
-		"a.b:failed":             {{"a.b", NeedFailed}},
+		"prep":                   {{"prep", NeedOK, false}},
+		"prep:ok, check:any":     {{"prep", NeedOK, false}, {"check", NeedAny, false}},
+		"a.b:failed":             {{"a.b", NeedFailed, false}},
+		"a,jobsets/a:any":        {{"a", NeedOK, false}, {"a", NeedAny, true}},
+		"jobs/a,jobset/b":        {{"a", NeedOK, false}, {"b", NeedOK, true}},
+		"jobsets/":               nil,
+		"jobsets/a/b":            nil,
+		"cronjobs/a":             nil,
+		"jobs/a,a":               nil,
 		"":                       nil,
 		"prep,":                  nil,
 		"prep:never":             nil,
@@ -46,6 +52,7 @@ func TestFormatAfter(t *testing.T) {
 		want  string
 	}{
 		{[]string{"prep:ok,check:any", "x:failed"}, "prep,check:any,x:failed"},
+		{[]string{"jobs/prep:ok,jobset/check:any"}, "prep,jobsets/check:any"},
 		{[]string{""}, ""}, {nil, ""}, {[]string{"a", "a"}, ""},
 	} {
 		if got, err := FormatAfter(c.parts); got != c.want || (err == nil) != (c.want != "") {

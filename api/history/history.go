@@ -44,6 +44,8 @@ const (
 	// ParameterGenerateName is what the name of the Job was generated from (metadata.generateName). Jobs that ended before jobd
 	// kept that are not found.
 	ParameterGenerateName = "generateName"
+	// ParameterJobSet asks for the ends of a JobSet of that name instead of Jobs. Of one that ended before jobd kept that there are none.
+	ParameterJobSet = "jobSet"
 	// ParameterSince, in the form of RFC 3339, leaves out what has ended before.
 	ParameterSince = "since"
 	// ParameterPods adds what each pod has used: "true" or "false".
@@ -62,6 +64,9 @@ type List struct {
 	Items    []Job           `json:"items"`
 }
 
+// KindJobSet is the Kind of the end of a JobSet.
+const KindJobSet = "JobSet"
+
 // Results of a Job.
 const (
 	Complete = "Complete"
@@ -79,6 +84,8 @@ type Job struct {
 	// GenerateName is what the name was generated from, if it was.
 	GenerateName string `json:"generateName,omitempty"`
 	UID          string `json:"uid"`
+	// Kind is JobSet of the end of a JobSet, which has used nothing itself; empty: it is a Job.
+	Kind string `json:"kind,omitempty"`
 	// User is who created the Job or, of a Job of a CronJob, the CronJob. Empty: that is not known.
 	User    string `json:"user,omitempty"`
 	CronJob string `json:"cronJob,omitempty"`

@@ -14,6 +14,8 @@ import (
 // Query says which Jobs to find; what is zero leaves out none.
 type Query struct {
 	Namespace, Name, GenerateName, CronJob, User string
+	// JobSet asks for the ends of the JobSet of that name, and not for Jobs.
+	JobSet string
 
 	Since  time.Time // what has ended before is left out
 	Labels labels.Selector
@@ -65,6 +67,7 @@ func (q Query) Parameters() url.Values {
 	set(ParameterGenerateName, q.GenerateName)
 	set(ParameterCronJob, q.CronJob)
 	set(ParameterUser, q.User)
+	set(ParameterJobSet, q.JobSet)
 	set(ParameterContinue, q.Continue)
 	if !q.Since.IsZero() {
 		set(ParameterSince, q.Since.Format(time.RFC3339))
@@ -94,6 +97,8 @@ func ParseQuery(namespace string, v url.Values) (q Query, err error) {
 			q.GenerateName = value
 		case ParameterCronJob:
 			q.CronJob = value
+		case ParameterJobSet:
+			q.JobSet = value
 		case ParameterUser:
 			q.User = value
 		case ParameterContinue:

@@ -7,8 +7,10 @@ package jobset
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -28,6 +30,13 @@ func Of(job metav1.Object) (name string, uid types.UID) { return batch.SetOf(job
 
 // JobName returns the name of a Job of a JobSet.
 func JobName(set, group string, index int) string { return fmt.Sprintf("%s-%s-%d", set, group, index) }
+
+// IndexOf returns the index of a Job of a group, by its name; false if it has none of that group's.
+func IndexOf(set, group, name string) (index int, ok bool) {
+	text, ok := strings.CutPrefix(name, set+"-"+group+"-")
+	index, err := strconv.Atoi(text)
+	return index, ok && err == nil && JobName(set, group, index) == name
+}
 
 // Subdomain returns the name of the Service of a JobSet, the second part of the names of its pods. By default that is the JobSet's
 // name, which is not there yet when defaults are set.
@@ -81,6 +90,43 @@ func End(status *jobsetv1.JobSetStatus) *metav1.Condition {
 		}
 	}
 	return nil
+}
+
+// Result returns how a JobSet has finished, in the words for Jobs; empty while it has not.
+func Result(status *jobsetv1.JobSetStatus) batchv1.JobConditionType {
+	switch end := End(status); {
+	case end == nil:
+		return ""
+	case end.Type == string(jobsetv1.JobSetCompleted):
+		return batchv1.JobComplete
+	}
+	return batchv1.JobFailed
+}
+
+// State says in a word how a JobSet is, in those that Jobs have (batch.State).
+func State(js *jobsetv1.JobSet) string {
+	_, paused := Paused(js)
+	end := End(&js.Status)
+	switch {
+	case js.DeletionTimestamp != nil:
+		return batch.StateTerminating
+	case end != nil && end.Type == string(jobsetv1.JobSetCompleted):
+		return batch.StateComplete
+	case end != nil:
+		return batch.StateFailed
+	case Awaits(js):
+		return batch.StateWaiting
+	case Suspended(js):
+		return batch.StateSuspended
+	case paused:
+		return batch.StatePaused
+	}
+	for i := range js.Status.ReplicatedJobsStatus {
+		if s := &js.Status.ReplicatedJobsStatus[i]; s.Ready > 0 || s.Active > 0 || s.Succeeded > 0 {
+			return batch.StateRunning
+		}
+	}
+	return batch.StateWaiting
 }
 
 // FirstFailed returns the name of the Job whose failure has decided about a JobSet last, as its conditions have it; empty if none has.

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/kind"
 )
 
@@ -23,6 +24,7 @@ func Kind() *kind.Kind {
 			Check:       validate,
 			CheckUpdate: validateUpdate,
 			Warn:        warnings,
+			WarnUpdate:  updateWarnings,
 			Reset:       kind.Path("status"),
 		},
 		Subresources: map[string]kind.Rules[*jobsetv1.JobSet]{
@@ -39,6 +41,7 @@ func Kind() *kind.Kind {
 func prepare(js *jobsetv1.JobSet) {
 	js.Generation = 1
 	js.Status = jobsetv1.JobSetStatus{}
+	delete(js.Annotations, batch.ResumedAnnotation)
 }
 
 // prepareUpdate keeps the status, which has a subresource of its own, and counts the generation.
@@ -48,12 +51,14 @@ func prepareUpdate(js, old *jobsetv1.JobSet) {
 	if !equality.Semantic.DeepEqual(js.Spec, old.Spec) {
 		js.Generation++
 	}
+	batch.KeepResumed(&js.ObjectMeta, old.Annotations, Awaits(old) && !Suspended(js))
 }
 
 // prepareStatusUpdate keeps the spec.
 func prepareStatusUpdate(js, old *jobsetv1.JobSet) {
 	js.Spec = old.Spec
 	js.Generation = old.Generation
+	batch.KeepResumed(&js.ObjectMeta, old.Annotations, false)
 }
 
 // table is what kubectl prints of JobSets: the columns of the kind's definition in a cluster.

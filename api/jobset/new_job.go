@@ -40,6 +40,7 @@ func NewJob(js *jobsetv1.JobSet, group *jobsetv1.ReplicatedJob, index int) *batc
 		delete(job.Annotations, batch.PausedAnnotation)
 	}
 	addClaims(js, &job.Spec.Template.Spec)
+	joinGang(js, group, &job.Spec.Template.Spec)
 	return job
 }
 

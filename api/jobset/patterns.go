@@ -58,6 +58,7 @@ func warnings(js *jobsetv1.JobSet) (all []string) {
 			}
 		}
 	}
+	all = append(all, gangWarnings(js)...)
 	if !Managed(js) {
 		all = append(all, fmt.Sprintf("spec.managedBy: jobd does nothing for this JobSet, which %q is to act for", *js.Spec.ManagedBy))
 	}

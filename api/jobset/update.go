@@ -15,7 +15,7 @@ import (
 func validateUpdate(js, old *jobsetv1.JobSet) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := apivalidation.ValidateObjectMetaUpdate(&js.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	errs = append(errs, validateAnnotations(js, old.Annotations)...)
+	errs = append(errs, validateAnnotations(js, had(old))...)
 	errs = append(errs, validateTTL(js, path)...)
 	now, was := &js.Spec, &old.Spec
 	fixed := func(name string, value, before any) {
@@ -43,6 +43,14 @@ func validateUpdate(js, old *jobsetv1.JobSet) field.ErrorList {
 		errs = validateJobs(js, old)
 	}
 	return errs
+}
+
+// had returns the annotations of a JobSet, which are not nil.
+func had(js *jobsetv1.JobSet) map[string]string {
+	if js.Annotations == nil {
+		return map[string]string{}
+	}
+	return js.Annotations
 }
 
 // immutable says that groups cannot be changed, and of a change that a gate of JobSet would allow, which one.

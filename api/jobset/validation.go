@@ -71,7 +71,9 @@ func validate(js *jobsetv1.JobSet) field.ErrorList {
 // validateAnnotations checks those of jobd's own. old are those of the JobSet so far.
 func validateAnnotations(js *jobsetv1.JobSet, old map[string]string) field.ErrorList {
 	path := field.NewPath("metadata", "annotations")
-	return append(notices.Validate(js.Annotations, path), batch.ValidatePaused(js.Annotations, old, path)...)
+	errs := append(notices.Validate(js.Annotations, path), batch.ValidatePaused(js.Annotations, old, path)...)
+	errs = append(errs, validateGang(js, old, path)...)
+	return append(errs, validateAfter(js, old, path)...)
 }
 
 // says is an error that names no field.

@@ -83,14 +83,14 @@ type Job struct {
 	Unknown   int `json:"unknown,omitempty"`
 	// CPUSeconds is what all have used.
 	CPUSeconds float64 `json:"cpuSeconds"`
-	// After is for which other Jobs it waits (jobd.dev/after), each followed by those for which that waits in turn.
+	// After is for which other Jobs and JobSets it waits (jobd.dev/after), each followed by those for which that waits in turn.
 	After []Link `json:"after,omitempty"`
 }
 
-// Link is a Job for which another waits.
+// Link is a Job, or a JobSet, for which another waits. The name of a JobSet comes after jobsets/.
 type Link struct {
 	Name string `json:"name"`
-	// For is the Job that waits, When what it waits for: ok, any or failed. Met: that is so.
+	// For is the one that waits, When what it waits for: ok, any or failed. Met: that is so.
 	For  string `json:"for"`
 	When string `json:"when"`
 	Met  bool   `json:"met,omitempty"`

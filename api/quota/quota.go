@@ -47,6 +47,23 @@ func Times(before, with []corev1.ResourceQuota, times int) error {
 	return nil
 }
 
+// Repeated returns quotas after so many times what one object uses, by what was used before it and with it.
+func Repeated(before, with []corev1.ResourceQuota, times int) []corev1.ResourceQuota {
+	out := make([]corev1.ResourceQuota, len(with))
+	for i := range with {
+		with[i].DeepCopyInto(&out[i])
+		for name, is := range out[i].Status.Used {
+			one := is.DeepCopy()
+			one.Sub(before[i].Status.Used[name])
+			if one.Sign() > 0 && one.Mul(int64(times-1)) {
+				is.Add(one)
+				out[i].Status.Used[name] = is
+			}
+		}
+	}
+	return out
+}
+
 // more reports whether what is used, with something else, is more than a limit.
 func more(used, other, limit resource.Quantity) bool {
 	used = used.DeepCopy()

@@ -98,3 +98,48 @@ func TestJobsAfterOthers(t *testing.T) {
 	err = create("wider", strings.Join(wide, ","), true)
 	refused(err, "more than 1000 Jobs")
 }
+
+func TestJobSetsAfterOthers(t *testing.T) {
+	t.Parallel()
+	ts := startServer(t)
+	client, warned := ts.warned(t)
+	post := func(name, after string, suspend bool) error {
+		t.Helper()
+		warned.take()
+		return client.Discovery().RESTClient().Post().AbsPath("/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets").
+			SetHeader("Content-Type", "application/json").Body(fmt.Appendf(nil, `{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+			"metadata": {"name": %q, "annotations": {"jobd.dev/after": %q}}, "spec": {"suspend": %v, "replicatedJobs": [{"name": "w", "replicas": 2,
+			"template": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}}}}]}}`, name, after, suspend)).
+			Do(t.Context()).Error()
+	}
+	job := func(name, after string) error {
+		t.Helper()
+		warned.take()
+		j := newJob(name)
+		j.Spec.Suspend, j.Annotations = new(bool), map[string]string{batch.AfterAnnotation: after}
+		*j.Spec.Suspend = true
+		_, err := client.BatchV1().Jobs("default").Create(t.Context(), j, metav1.CreateOptions{})
+		return err
+	}
+	refused := func(err error, words string) {
+		t.Helper()
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.annotations[jobd.dev/after]") || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q", err, words)
+		}
+	}
+	warns := func(err error, words string) {
+		t.Helper()
+		if said := warned.take(); err != nil || !strings.Contains(said, words) || words == "" && said != "" {
+			t.Errorf("%v, %q, want %q", err, said, words)
+		}
+	}
+	refused(post("a", "b", false), "needs spec.suspend: true, else the JobSet would start at once")
+	refused(post("a", "pods/b", true), "nor jobsets/ and that of a JobSet")
+	refused(post("a", "jobsets/a", true), "jobsets/a waits for jobsets/a")
+	refused(post("a", "a-w-1", true), "jobsets/a waits for a-w-1 waits for jobsets/a")
+	warns(post("a", "a-w-2,b", true), `there is no Job "b" yet: this one waits until there is, and for b to complete`)
+	refused(job("b", "jobsets/a"), "b waits for jobsets/a waits for b")
+	warns(job("c", "jobsets/x:any"), `there is no JobSet "x" yet: this one waits until there is, and for jobsets/x to end`)
+	refused(post("x", "jobsets/y,c", true), "jobsets/x waits for c waits for jobsets/x")
+	warns(job("d", "jobsets/a"), "")
+}

@@ -92,7 +92,11 @@ func (s submitter) submitSet(o *submit.Options, m *submit.Manifests) int {
 		if err != nil {
 			return s.fail(err, submit.ExitCannot)
 		}
-		js, err := m.CreateSet(context.Background(), client, namespace, o.DryRun == "server")
+		err = s.resolve(m, client, namespace)
+		var js *jobsetv1.JobSet
+		if err == nil {
+			js, err = m.CreateSet(context.Background(), client, namespace, o.DryRun == "server")
+		}
 		if err != nil {
 			return s.fail(s.refused.explain(err), submit.ExitCannot)
 		}
@@ -102,6 +106,9 @@ func (s submitter) submitSet(o *submit.Options, m *submit.Manifests) int {
 		return 0
 	}
 	return s.followSet(&o.FollowOptions, func(ctx context.Context, client *submit.Client, namespace string) (*jobsetv1.JobSet, error) {
+		if err := s.resolve(m, client, namespace); err != nil {
+			return nil, err
+		}
 		return m.CreateSet(ctx, client, namespace, false)
 	})
 }

@@ -156,7 +156,26 @@ spec:
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.JobResult != nil || len(r.JobSets) != 1 || !r.JobSets[0].Finished {
 		t.Errorf("%v (%d):\n%s", err, code, out)
 	}
+	// It waits for others, and others for it.
+	held := func(name, after, of string) string {
+		return strings.Replace(strings.Replace(of, "metadata: {name: "+name, "metadata: {annotations: {jobd.dev/after: '"+after+"'}, name: "+name, 1),
+			"spec:\n", "spec:\n  suspend: true\n", 1)
+	}
+	k := strings.NewReplacer("name: j,", "name: k,", "jobd.dev/backoff-base: 2s", "jobd.dev/after: jobsets/train",
+		"spec:\n  completions", "spec:\n  suspend: true\n  completions")
+	chain := held("train", "j:any", manifest) + k.Replace(simulatedJob) + "---\n" + simulatedJob
+	out, code = jobctl(chain, rules...)
+	for _, words := range []string{
+		"        0s  jobsets/train waits for j to end (jobd.dev/after)", "      1m0s  jobsets/train begins, since it waited for j to end",
+		"        0s  jobs/k waits for jobsets/train to complete (jobd.dev/after)", "     2m40s  jobs/k begins, since it waited for jobsets/train to complete",
+	} {
+		if code != 0 || !strings.Contains(out, words) {
+			t.Errorf("%q is not in the output (%d):\n%s\n%s", words, code, out, chain)
+		}
+	}
 	for _, c := range []struct{ in, want string }{
+		{held("train", "jobsets/train", manifest), "has not ended: it waits for jobsets/train to complete"},
+		{held("train", "never:failed", manifest), "jobsets/train waits for never to fail (jobd.dev/after); what follows is from then on"},
 		{strings.Replace(manifest, "replicas: 2", "replica: 2", 1), `unknown field "spec.replicatedJobs[1].replica"`},
 		{strings.Replace(manifest, "name: data, status", "name: dat, status", 1), "the JobSet is invalid"},
 		{manifest + manifest, "two JobSets train"},

@@ -114,7 +114,7 @@ A script is run in the image by its first line (#!). Its lines with #SBATCH or #
 	o.AddInteractiveFlags(cmd.Flags(), interactive.DetachKeys)
 	cmd.Flags().BoolVarP(&o.Detach, "detach", "d", false, "Create the Job, print its name, and do not follow it")
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Delete a Job of the same name first, with its pods and logs, and wait until it is gone")
-	cmd.Flags().StringArrayVar(&o.After, "after", nil, "Start only after another Job of the namespace has completed: NAME or, with another end, NAME:any, NAME:failed; several with commas")
+	cmd.Flags().StringArrayVar(&o.After, "after", nil, "Start only after another Job of the namespace has completed: NAME, jobsets/NAME for a JobSet or, with another end, NAME:any, NAME:failed; several with commas")
 	cmd.Flags().StringVar(&o.At, "at", "",
 		"Start at a time, if the machine is on then, else as soon as it is: 22:00, +2h, 2026-12-01T08:00 or RFC 3339; with --after, when both hold")
 	cmd.Flags().StringVar(&o.On, "on", "", "Submit to the cluster, or the other jobd, of this context of the kubeconfig, after a check of what would be missing there")
@@ -225,14 +225,8 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 	if err != nil {
 		return s.fail(err, submit.ExitCannot)
 	}
-	if len(m.After) > 0 {
-		told, err := m.Resolve(context.Background(), client, namespace)
-		if err != nil {
-			return s.fail(s.refused.explain(err), submit.ExitCannot)
-		}
-		for _, sentence := range told {
-			fmt.Fprintln(s.streams.ErrOut, printable.Line(sentence))
-		}
+	if err := s.resolve(m, client, namespace); err != nil {
+		return s.fail(s.refused.explain(err), submit.ExitCannot)
 	}
 	if when := m.StartsAt(); when != "" {
 		fmt.Fprintln(s.streams.ErrOut, when)
@@ -396,4 +390,16 @@ func (s submitter) run(
 	}
 	ended, err := f.Follow(context.Background(), job, isNew)
 	return o.Finish(display, s.streams.ErrOut, ended, err)
+}
+
+// resolve looks up what --after names (submit.Manifests.Resolve), and says what it has found out.
+func (s submitter) resolve(m *submit.Manifests, client *submit.Client, namespace string) error {
+	if len(m.After) == 0 {
+		return nil
+	}
+	told, err := m.Resolve(context.Background(), client, namespace)
+	for _, sentence := range told {
+		fmt.Fprintln(s.streams.ErrOut, printable.Line(sentence))
+	}
+	return err
 }

@@ -314,6 +314,11 @@ func (q *question) jobSet(js *jobsetv1.JobSet) (*why.Explanation, error) {
 		if err = q.dependents(s, &w, js); err != nil {
 			return err
 		}
+		if jobset.Awaits(js) {
+			if w.Needs, err = hold.Needs(s, js); err != nil {
+				return err
+			}
+		}
 		return q.events(s, &w, js, nil)
 	}); err != nil {
 		return nil, err

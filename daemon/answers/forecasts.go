@@ -187,8 +187,8 @@ func (k known) Job(key string) (*batchv1.Job, error) {
 }
 
 // Outcome implements forecast.Jobs.
-func (k known) Outcome(namespace, name string) (hold.Outcome, error) {
-	return hold.Lookup(k.stored, namespace, name)
+func (k known) Outcome(namespace string, n batch.Need) (hold.Outcome, error) {
+	return hold.Lookup(k.stored, namespace, n)
 }
 
 // Namespace implements forecast.Jobs.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/hold"
@@ -17,50 +19,57 @@ func jobAfter(v *jobView) (all []why.Cause) {
 	if !v.awaits() {
 		return nil
 	}
-	for _, n := range v.Needs {
-		if c := v.need(n); c != nil {
-			all = append(all, *c)
-		}
-	}
-	if len(all) > 0 && !batch.Paused(v.job.Annotations) {
+	if all = NeedsOf(v.Needs, "Job", v.job, v.resume()); len(all) > 0 && !batch.Paused(v.job.Annotations) {
 		v.expected(&all[0])
 	}
 	return all
 }
 
-// need says why a need is not met; nil if it is.
-func (v *jobView) need(n hold.Need) *why.Cause {
-	in := why.InNamespace(v.job.Namespace)
-	c := why.Cause{
-		Object:  &why.Reference{Kind: "Job", Namespace: v.job.Namespace, Name: n.Name},
-		Details: map[string]string{"when": n.When},
-	}
-	switch n.Verdict {
-	case hold.Met:
-		return nil
-	case hold.Unknown:
-		c.Type, c.Brief = "AwaitsUnknownJob", fmt.Sprintf("there is no Job %s yet", n.Name)
-		c.Message = fmt.Sprintf("is not there yet: this Job waits until it is, and for %s.", n.Words())
-		if o := n.Outcome; o.Result != "" {
-			c.Message += fmt.Sprintf(" One of that name %s at %s, which does not count: that was before this Job was created.",
-				hold.Ended(o.Result), o.Ended.UTC().Format(time.RFC3339))
+// NeedsOf returns what others have to do before a Job or a JobSet, of a kind, is resumed. resume is the command that starts it all the same.
+func NeedsOf(needs []hold.Need, kind string, of metav1.Object, resume string) (all []why.Cause) {
+	for _, n := range needs {
+		if n.Verdict != hold.Met {
+			all = append(all, toDo(n, kind, of.GetNamespace(), resume))
 		}
-		c.Help = []string{v.resume()}
+	}
+	return all
+}
+
+// toDo says why a need is not met of a Job or a JobSet, of a kind.
+func toDo(n hold.Need, kind, namespace, resume string) why.Cause {
+	in := why.InNamespace(namespace)
+	other := why.Reference{Kind: n.Kind(), Namespace: namespace, Name: n.Name}
+	c := why.Cause{Object: &other, Details: map[string]string{"when": n.When}}
+	what := n.Kind() + " " + n.Name
+	switch n.Verdict {
+	case hold.Unknown:
+		c.Type, c.Brief = "AwaitsUnknownJob", fmt.Sprintf("there is no %s yet", what)
+		c.Message = fmt.Sprintf("is not there yet: this %s waits until it is, and for %s.", kind, n.Words())
+		if o := n.Outcome; o.Result != "" {
+			c.Message += fmt.Sprintf(" One of that name %s at %s, which does not count: that was before this %s was created.",
+				hold.Ended(o.Result), o.Ended.UTC().Format(time.RFC3339), kind)
+		}
+		c.Help = []string{resume}
 	case hold.Missed:
-		c.Type, c.Brief = "NeedMissed", fmt.Sprintf("Job %s has to %s first, but %s", n.Name, n.Verb(), hold.Ended(n.Outcome.Result))
-		c.Message = fmt.Sprintf("%s, and this Job waits for %s.", hold.Ended(n.Outcome.Result), n.Words())
+		c.Type, c.Brief = "NeedMissed", fmt.Sprintf("%s has to %s first, but %s", what, n.Verb(), hold.Ended(n.Outcome.Result))
+		c.Message = fmt.Sprintf("%s, and this %s waits for %s.", hold.Ended(n.Outcome.Result), kind, n.Words())
 		c.Since = why.At(n.Outcome.Ended)
-		if n.When == batch.NeedOK && n.Outcome.Exists {
-			c.Message += " Another attempt of it that completes lets this Job start."
+		switch {
+		case n.When != batch.NeedOK || !n.Outcome.Exists:
+		case n.Set:
+			c.Message += fmt.Sprintf(" One of that name that is created anew, and completes, lets this %s start.", kind)
+			c.Help = append(c.Help, "jobctl submit --replace -f FILE")
+		default:
+			c.Message += fmt.Sprintf(" Another attempt of it that completes lets this %s start.", kind)
 			c.Help = append(c.Help, fmt.Sprintf("jobctl retry jobs/%s%s", n.Name, in))
 		}
-		c.Help = append(c.Help, v.resume())
+		c.Help = append(c.Help, resume)
 	default:
-		c.Type, c.Brief = "AwaitsJob", fmt.Sprintf("Job %s has to %s first", n.Name, n.Verb())
-		c.Message = fmt.Sprintf("has not ended (%s): this Job waits for %s.", n.Outcome.State, n.Words())
-		c.Help = []string{fmt.Sprintf("jobctl why jobs/%s%s", n.Name, in)}
+		c.Type, c.Brief = "AwaitsJob", fmt.Sprintf("%s has to %s first", what, n.Verb())
+		c.Message = fmt.Sprintf("has not ended (%s): this %s waits for %s.", n.Outcome.State, kind, n.Words())
+		c.Help = []string{fmt.Sprintf("jobctl why %s%s", other.String(), in)}
 	}
-	return &c
+	return c
 }
 
 // resume is the command that starts a Job in spite of what it waits for.

@@ -235,10 +235,10 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 
 		pods      = newPods(timers, followers, podRecords, jobRecords, queue, notes, ledger, budgets, config.Logs)
 		jobs      = newJobs(timers, followers, jobRecords, config.Settings, doors, pods, gangs, ledger, gate, config.Logs)
-		holds     = hold.New(timers, jobs, gate)
 		cronJobs  = cronjobs.New(timers, jobs, notes, doors)
 		teller    = notices.NewTeller(timers, config.Receivers)
-		jobSets   = jobsets.New(timers, jobs, claims, notes, doors, teller)
+		jobSets   = jobsets.New(timers, followers, jobs, claims, gangs, notes, doors, teller, ledger)
+		holds     = hold.New(timers, jobs, jobSets, gate)
 		objects   = &kinds.Kinds{Pods: pods, Jobs: jobs, CronJobs: cronJobs, Claims: claims}
 		garbage   = gc.New(notes, objects, jobRecords)
 		tended    = tendedPods{podRecords, pods}

@@ -130,6 +130,41 @@ func (d *Door) Together(obj objects.Object, times int) (refusal, err error) {
 	return nil, nil
 }
 
+// Like is so many objects like one.
+type Like struct {
+	Object objects.Object
+	Times  int
+}
+
+// AllTogether returns why ResourceQuotas do not let in all of some objects; nil if they do. None is let in, and those that are given are
+// not to be used.
+func (d *Door) AllTogether(all []Like) (refusal, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	quotas, err := d.pass.Quotas(all[0].Object.GetNamespace())
+	if err != nil || len(*quotas) == 0 {
+		return nil, err
+	}
+	before, together := *quotas, 0
+	defer func() { *quotas = before }()
+	for _, of := range all {
+		together += of.Times
+	}
+	for _, of := range all {
+		was := *quotas
+		if refusal, err := d.Admit(of.Object); refusal != nil || err != nil {
+			return refusal, err
+		}
+		if over := quota.Times(was, *quotas, of.Times); over != nil {
+			resource := schema.ParseGroupResource(d.kind.resource)
+			return overQuota{apierrors.NewForbidden(resource, of.Object.GetName(), fmt.Errorf("%d start together: %w", together, over))}, nil
+		}
+		*quotas = quota.Repeated(was, *quotas, of.Times)
+	}
+	return nil, nil
+}
+
 // overQuota is a refusal by ResourceQuotas.
 type overQuota struct{ error }
 

@@ -62,7 +62,11 @@ var crashScenarios = map[string]crashScenario{
 		points: []string{
 			"jobset.restart.decided", "jobset.job.deleted", "jobset.job.created", "pass.decided", "pass.stored", "pass.acted",
 		},
-		most: 4, run: crashJobSet,
+		most: 4, run: func(c *matrix) { crashJobSet(c, jobsetv1.Recreate) },
+	},
+	"jobset blocking": {
+		points: []string{"jobset.restart.decided", "jobset.job.deleted", "jobset.job.created"},
+		most:   4, run: func(c *matrix) { crashJobSet(c, jobsetv1.BlockingRecreate) },
 	},
 	"nfs":        {points: []string{"volume.nfs.before", "volume.nfs.after"}, prepare: prepareNFS, run: crashNFS},
 	"huge pages": {points: []string{"volume.hugetlbfs.before", "volume.hugetlbfs.after"}, prepare: prepareHugePages, run: crashHugePages},
@@ -269,8 +273,8 @@ func crashPause(c *matrix) {
 }
 
 // A JobSet of which a Job fails begins another attempt: its Jobs run once in that, whatever is killed between, and nothing of the former
-// attempt runs once a Job has begun again.
-func crashJobSet(c *matrix) {
+// attempt runs once a Job has begun again; with BlockingRecreate, once any has. The former attempt takes a second to end.
+func crashJobSet(c *matrix, strategy jobsetv1.JobSetRestartStrategy) {
 	out, name := c.t.TempDir(), fresh("set")
 	const group = `
   - name: %s
@@ -281,7 +285,7 @@ func crashJobSet(c *matrix) {
         template:
           spec:
             restartPolicy: Never
-            terminationGracePeriodSeconds: 0
+            terminationGracePeriodSeconds: 30
             containers:
             - name: c
               image: busybox:1.36
@@ -297,9 +301,9 @@ apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
 metadata: {name: `+name+`}
 spec:
-  failurePolicy: {maxRestarts: 1}
-  replicatedJobs:`+fmt.Sprintf(group, "waits", 2, run+"sleep 1000")+
-		fmt.Sprintf(group, "fails", 1, run+"until [ $(wc -l < /out/runs) = 3 ]; do sleep 0.1; done; exit 1")+"\n")
+  failurePolicy: {maxRestarts: 1, restartStrategy: `+string(strategy)+`}
+  replicatedJobs:`+fmt.Sprintf(group, "waits", 2, `trap 'sleep 1; echo "end $JOB" >> /out/runs; exit 1' TERM; `+run+"sleep 1000 & wait")+
+		fmt.Sprintf(group, "fails", 1, run+"until [ $(wc -l < /out/runs) = 3 ]; do sleep 0.1; done; sleep 2; exit 1")+"\n")
 	c.until("the set is complete", func() error {
 		js, err := c.jobSet(name)
 		switch {
@@ -315,16 +319,23 @@ spec:
 		return nil
 	})
 	runs := strings.Split(strings.TrimSpace(strings.ReplaceAll(c.notes(filepath.Join(out, "runs"), func(string) bool { return true }), name+"-", "")), "\n")
-	last := map[string]string{}
+	last, begun := map[string]string{}, false
 	for _, line := range runs {
 		attempt, job, _ := strings.Cut(line, " ")
+		if begun = begun || attempt == "1"; attempt == "end" {
+			if last[job] != "0" || begun && strategy == jobsetv1.BlockingRecreate {
+				c.t.Errorf("%s of the former attempt ends after a Job has begun again: %v", job, runs)
+			}
+			continue
+		}
 		if last[job] >= attempt && last[job] != "" {
 			c.t.Errorf("%s runs in attempt %s after attempt %s", job, attempt, last[job])
 		}
 		last[job] = attempt
 	}
 	slices.Sort(runs)
-	if want := []string{"0 fails-0", "0 waits-0", "0 waits-1", "1 fails-0", "1 waits-0", "1 waits-1"}; !slices.Equal(runs, want) {
+	want := []string{"0 fails-0", "0 waits-0", "0 waits-1", "1 fails-0", "1 waits-0", "1 waits-1", "end waits-0", "end waits-1"}
+	if !slices.Equal(runs, want) {
 		c.t.Errorf("there ran %v, want %v", runs, want)
 	}
 	c.attempt("", "delete", "jobsets", name, "--ignore-not-found")

@@ -44,8 +44,8 @@ func unknown(format string, args ...any) moment { return moment{why: fmt.Sprintf
 type Jobs interface {
 	// Job returns a Job by its key; nil for none.
 	Job(key string) (*batchv1.Job, error)
-	// Outcome returns how a Job stands that is there, or how the last one of that name has ended.
-	Outcome(namespace, name string) (hold.Outcome, error)
+	// Outcome returns how a Job or a JobSet stands that is there, or how the last one of that name has ended.
+	Outcome(namespace string, n batch.Need) (hold.Outcome, error)
 	// Namespace returns the annotations of a namespace.
 	Namespace(name string) (map[string]string, error)
 	// Earlier returns how long earlier runs of a Job took, and their pods.
@@ -292,7 +292,7 @@ func (a *Ahead) needs(jobs Jobs, j *batchv1.Job) (moment, error) {
 		if a.steps++; a.steps > maxSteps {
 			return unknown(tooMany), nil
 		}
-		o, err := jobs.Outcome(j.Namespace, n.Name)
+		o, err := jobs.Outcome(j.Namespace, n)
 		if err != nil {
 			return moment{}, err
 		}
@@ -303,12 +303,15 @@ func (a *Ahead) needs(jobs Jobs, j *batchv1.Job) (moment, error) {
 		case hold.Met:
 			continue
 		case hold.Unknown:
-			return unknown("there is no jobs/%s yet", n.Name), nil
+			return unknown("there is no %s yet", path(n)), nil
 		case hold.Missed:
-			return unknown("jobs/%s %s", n.Name, hold.Ended(o.Result)), nil
+			return unknown("%s %s", path(n), hold.Ended(o.Result)), nil
 		}
 		if n.When == batch.NeedFailed {
-			return unknown("jobs/%s may not fail", n.Name), nil
+			return unknown("%s may not fail", path(n)), nil
+		}
+		if n.Set {
+			return unknown("when %s ends is not forecast", path(n)), nil
 		}
 		end, err := a.end(jobs, store.Key(objects.Jobs, j.Namespace, n.Name))
 		if err != nil || end.at == nil {
@@ -317,6 +320,14 @@ func (a *Ahead) needs(jobs Jobs, j *batchv1.Job) (moment, error) {
 		m.at = Later(m.at, end.at)
 	}
 	return m, nil
+}
+
+// path names what is needed as commands do.
+func path(n batch.Need) string {
+	if n.Set {
+		return n.Ref()
+	}
+	return "jobs/" + n.Name
 }
 
 // end returns when a Job is expected to have ended.

@@ -21,8 +21,8 @@ type some map[string]*batchv1.Job
 
 func (s some) Job(key string) (*batchv1.Job, error) { return s[key], nil }
 
-func (s some) Outcome(namespace, name string) (hold.Outcome, error) {
-	if j := s[store.Key(objects.Jobs, namespace, name)]; j != nil {
+func (s some) Outcome(namespace string, n batch.Need) (hold.Outcome, error) {
+	if j := s[store.Key(objects.Jobs, namespace, n.Name)]; j != nil {
 		return hold.OutcomeOf(j), nil
 	}
 	return hold.Outcome{}, nil

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/daemon/door"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
@@ -110,7 +111,9 @@ func (g *Gangs) setPodGroup(key string, pg *schedulingv1beta1.PodGroup) {
 		named = store.Key(objects.Workloads, pg.Namespace, ref.WorkloadName)
 	}
 	g.groups.set(key, named)
-	group := node.Group{All: pg.Spec.DisruptionMode != nil && pg.Spec.DisruptionMode.All != nil}
+	_, owner := jobset.Of(pg)
+	group := node.Group{Once: owner != "", All: pg.Spec.DisruptionMode != nil && pg.Spec.DisruptionMode.All != nil}
+	group.Began = group.Once && meta.IsStatusConditionTrue(pg.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
 	if gang := pg.Spec.SchedulingPolicy.Gang; gang != nil {
 		group.Gang, group.MinCount = true, int(gang.MinCount)
 		g.minCounts[key] = gang.MinCount
@@ -212,6 +215,13 @@ func (g *Gangs) makePodGroup(
 		return nil, nil, err
 	}
 	return pg, nil, event(p, j, job.PodGroupCreated(j.Name, pg.Name))
+}
+
+// Put writes the PodGroup of a JobSet, whose pods wait for each other until all have started.
+func (g *Gangs) Put(p *loop.Pass, pg *schedulingv1beta1.PodGroup) error {
+	key := objects.Key(objects.PodGroups, pg)
+	g.setPodGroup(key, pg)
+	return p.Put(key, pg)
 }
 
 // admit asks whether an object may be created, and fills it in.

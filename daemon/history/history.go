@@ -305,7 +305,12 @@ func decodeLines(lines []byte) (jobs []wire.Job) {
 
 // terms are what a Job is found by.
 func terms(j *wire.Job) []string {
-	t := []string{namespaceTerm(j.Namespace), nameTerm(j.Namespace, j.Name)}
+	t := []string{namespaceTerm(j.Namespace)}
+	if j.Kind == wire.KindJobSet {
+		t = append(t, jobSetTerm(j.Namespace, j.Name))
+	} else {
+		t = append(t, nameTerm(j.Namespace, j.Name))
+	}
 	if j.User != "" {
 		t = append(t, userTerm(j.User))
 	}
@@ -323,6 +328,7 @@ func terms(j *wire.Job) []string {
 
 func namespaceTerm(namespace string) string     { return "n" + namespace }
 func nameTerm(namespace, name string) string    { return "j" + namespace + "/" + name }
+func jobSetTerm(namespace, name string) string  { return "s" + namespace + "/" + name }
 func cronJobTerm(namespace, name string) string { return "c" + namespace + "/" + name }
 func generateNameTerm(namespace, prefix string) string {
 	return "g" + namespace + "/" + prefix

@@ -13,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/history"
@@ -309,6 +310,16 @@ func (c *Ledger) JobGone(p *loop.Pass, key string, j *batchv1.Job) {
 	a := c.open(j.UID)
 	describe(p, a, j)
 	a.Gone, c.changed[j.UID] = true, true
+}
+
+// JobSetEnded takes in that a JobSet has finished, or is gone before it had: result is then wire.Deleted.
+func (c *Ledger) JobSetEnded(p *loop.Pass, js *jobsetv1.JobSet, result, reason string) {
+	namespace, _ := p.Get(store.Key(objects.Namespaces, "", js.Namespace))
+	c.ended = append(c.ended, wire.Job{
+		Kind: wire.KindJobSet, Namespace: js.Namespace, NamespaceUID: namespace.UID, Name: js.Name, UID: string(js.UID),
+		User: Creator(p, objects.Key(objects.JobSets, js), js.UID), Labels: boundedLabels(js.Labels), Created: js.CreationTimestamp,
+		Ended: second(p.Now), Result: result, Reason: boundedReason(reason),
+	})
 }
 
 func (c *Ledger) close(p *loop.Pass, uid types.UID, end wire.Job) {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -100,8 +101,14 @@ func newReader(q wire.Query) (*reader, error) {
 		if q.CronJob != "" {
 			r.all = append(r.all, cronJobTerm(q.Namespace, q.CronJob))
 		}
+		if q.JobSet != "" {
+			r.all = append(r.all, jobSetTerm(q.Namespace, q.JobSet))
+		}
 	}
-	for field, value := range map[string]string{"name": q.Name, "generateName": q.GenerateName, "cronJob": q.CronJob, "user": q.User} {
+	if q.JobSet != "" {
+		r.text = append(r.text, fmt.Appendf(nil, "%q:%q", "kind", wire.KindJobSet))
+	}
+	for field, value := range map[string]string{"name": cmp.Or(q.Name, q.JobSet), "generateName": q.GenerateName, "cronJob": q.CronJob, "user": q.User} {
 		if value == "" {
 			continue
 		}
@@ -196,6 +203,8 @@ func (r *reader) mayHold(b block) bool {
 func (r *reader) add(j wire.Job) {
 	switch {
 	case j.Part && !r.Pods:
+	case (r.JobSet != "") != (j.Kind == wire.KindJobSet):
+	case r.JobSet != "" && j.Name != r.JobSet:
 	case r.Namespace != "" && j.Namespace != r.Namespace:
 	case r.Name != "" && j.Name != r.Name:
 	case r.GenerateName != "" && j.GenerateName != r.GenerateName:

@@ -1,23 +1,60 @@
 package hold
 
 import (
+	"time"
+
 	batchv1 "k8s.io/api/batch/v1"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
-// maxChain is how many Jobs of a chain are shown.
+// maxChain is how many Jobs and JobSets of a chain are shown.
 const maxChain = 50
 
-// Chain returns the Jobs for which a Job waits, and behind each those for which that waits in turn: once each, and no more than can
-// be shown.
+// Chain returns the Jobs and JobSets for which a Job waits, and behind each those for which that waits in turn: once each, and no more than
+// can be shown.
 func Chain(s *store.Snapshot, j *batchv1.Job) (chain []picture.Link, err error) {
-	w := walk{store: s, namespace: j.Namespace, seen: map[string]bool{j.Name: true}}
-	err = w.over(j, 0)
+	return chainOf(s, j.Namespace, linkOf(j))
+}
+
+// ChainOfSet returns those for which a JobSet waits, in the same way.
+func ChainOfSet(s *store.Snapshot, js *jobsetv1.JobSet) (chain []picture.Link, err error) {
+	return chainOf(s, js.Namespace, linkOfSet(js))
+}
+
+func chainOf(s *store.Snapshot, namespace string, of link) ([]picture.Link, error) {
+	w := walk{store: s, namespace: namespace, seen: map[string]bool{of.Ref(): true}}
+	err := w.over(of, 0)
 	return w.chain, err
+}
+
+// link is a Job or a JobSet of a chain.
+type link struct {
+	batch.Need // that it is for others
+	needs      []batch.Need
+	created    time.Time
+	outcome    Outcome
+}
+
+func linkOf(j *batchv1.Job) link {
+	l := link{Need: batch.Need{Name: j.Name}, created: j.CreationTimestamp.Time, outcome: OutcomeOf(j)}
+	if batch.AwaitsJobs(j) {
+		l.needs = batch.After(j.Annotations)
+	}
+	return l
+}
+
+func linkOfSet(js *jobsetv1.JobSet) link {
+	l := link{Need: batch.Need{Name: js.Name, Set: true}, created: js.CreationTimestamp.Time, outcome: OutcomeOfSet(js)}
+	if jobset.Awaits(js) {
+		l.needs = batch.After(js.Annotations)
+	}
+	return l
 }
 
 type walk struct {
@@ -27,31 +64,39 @@ type walk struct {
 	chain     []picture.Link
 }
 
-func (w *walk) over(j *batchv1.Job, depth int) error {
-	if !batch.AwaitsJobs(j) {
-		return nil
+// read reads what is needed; false if there is none.
+func (w *walk) read(n batch.Need) (of link, ok bool, err error) {
+	key := keyOf(w.namespace, n)
+	if n.Set {
+		js := &jobsetv1.JobSet{}
+		ok, err = objects.Read(w.store, key, js)
+		return linkOfSet(js), ok, err
 	}
-	for _, n := range batch.After(j.Annotations) {
+	j := &batchv1.Job{}
+	ok, err = objects.Read(w.store, key, j)
+	return linkOf(j), ok, err
+}
+
+func (w *walk) over(l link, depth int) error {
+	for _, n := range l.needs {
 		if len(w.chain) >= maxChain {
 			return nil
 		}
-		of := &batchv1.Job{}
-		there, err := objects.Read(w.store, store.Key(objects.Jobs, w.namespace, n.Name), of)
+		of, there, err := w.read(n)
 		if err != nil {
 			return err
 		}
-		o := OutcomeOf(of)
 		if !there {
-			if o, err = Past(w.store, w.namespace, n.Name, j.CreationTimestamp.Time); err != nil {
+			if of.outcome, err = Past(w.store, w.namespace, n, l.created); err != nil {
 				return err
 			}
-			o.State = o.Result
+			of.outcome.State = of.outcome.Result
 		}
 		w.chain = append(w.chain, picture.Link{
-			Name: n.Name, For: j.Name, When: n.When, State: o.State, Met: Judge(n, o, j.CreationTimestamp.Time) == Met, Depth: depth,
+			Name: n.Ref(), For: l.Ref(), When: n.When, State: of.outcome.State, Met: Judge(n, of.outcome, l.created) == Met, Depth: depth,
 		})
-		if there && !w.seen[n.Name] {
-			w.seen[n.Name] = true
+		if there && !w.seen[n.Ref()] {
+			w.seen[n.Ref()] = true
 			if err := w.over(of, depth+1); err != nil {
 				return err
 			}

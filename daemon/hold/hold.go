@@ -2,13 +2,16 @@ package hold
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
@@ -23,10 +26,11 @@ type Holds struct {
 	loop.Base
 	loop.NoPods
 	jobs   Jobs
+	sets   JobSets
 	timers *loop.Timers
 
-	needed  map[string]*needed // by key of the Job
-	waiters map[string]*waiter // by key of the Job
+	needed  map[string]*needed // by key of the Job or JobSet
+	waiters map[string]*waiter // by key of the Job or JobSet
 	dirty   *loop.Queue[string]
 
 	groups groups
@@ -42,18 +46,25 @@ type Jobs interface {
 	Begun(namespace string) iter.Seq[string]
 }
 
-// needed is a Job for which others wait.
+// JobSets changes JobSets that were held back.
+type JobSets interface {
+	// Resume resumes a JobSet, and returns it; nil if it is not held back any more.
+	Resume(p *loop.Pass, key string, uid types.UID) (*jobsetv1.JobSet, error)
+}
+
+// needed is a Job or a JobSet for which others wait.
 type needed struct {
 	// known: outcome is what is stored. It is looked up when that is asked for first.
 	known   bool
 	outcome Outcome
-	// past: the history was searched for the Job.
+	// past: the history was searched for it.
 	past    bool
 	waiters map[string]struct{}
 }
 
-// waiter is a Job that waits for others, for a time, or for both.
+// waiter is a Job that waits for others, for a time, or for both, or a JobSet that waits for others.
 type waiter struct {
+	set       bool // it is a JobSet
 	uid       types.UID
 	namespace string
 	created   time.Time
@@ -64,9 +75,9 @@ type waiter struct {
 }
 
 // New makes the controller. It opens and closes the gate.
-func New(timers *loop.Timers, jobs Jobs, gate *Gate) *Holds {
+func New(timers *loop.Timers, jobs Jobs, sets JobSets, gate *Gate) *Holds {
 	return &Holds{
-		timers: timers, jobs: jobs, needed: map[string]*needed{}, waiters: map[string]*waiter{}, dirty: loop.NewQueue[string](),
+		timers: timers, jobs: jobs, sets: sets, needed: map[string]*needed{}, waiters: map[string]*waiter{}, dirty: loop.NewQueue[string](),
 		groups: newGroups(gate),
 	}
 }
@@ -154,7 +165,26 @@ func (h *Holds) JobGone(p *loop.Pass, key string, j *batchv1.Job) {
 	}
 }
 
-// learn takes in what has become of a Job for which others wait.
+// JobSetRecovered implements loop.JobSetFollower.
+func (h *Holds) JobSetRecovered(key string, js *jobsetv1.JobSet) { h.noteSet(key, js, true) }
+
+// JobSetChanged implements loop.JobSetFollower.
+func (h *Holds) JobSetChanged(key string, js *jobsetv1.JobSet) {
+	if n := h.needed[key]; n != nil {
+		h.learn(n, OutcomeOfSet(js))
+	}
+	h.noteSet(key, js, false)
+}
+
+// JobSetGone implements loop.JobSetFollower.
+func (h *Holds) JobSetGone(p *loop.Pass, key string, js *jobsetv1.JobSet) {
+	h.forget(key)
+	if n := h.needed[key]; n != nil {
+		h.learn(n, OutcomeOfSet(js).gone(p.Now))
+	}
+}
+
+// learn takes in what has become of a Job or a JobSet for which others wait.
 func (h *Holds) learn(n *needed, o Outcome) {
 	same := n.known && n.outcome.Result == o.Result && n.outcome.Exists == o.Exists
 	n.known, n.outcome = true, o
@@ -173,15 +203,31 @@ func (h *Holds) note(key string, j *batchv1.Job, recovered bool) {
 		return
 	}
 	at, _ := batch.StartAt(j.Annotations)
-	w := &waiter{j.UID, j.Namespace, j.CreationTimestamp.Time, batch.After(j.Annotations), at, recovered}
+	h.wait(key, &waiter{false, j.UID, j.Namespace, j.CreationTimestamp.Time, batch.After(j.Annotations), at, recovered})
+}
+
+// noteSet takes in a JobSet as it now is. It comes here after each decision about it.
+func (h *Holds) noteSet(key string, js *jobsetv1.JobSet, recovered bool) {
+	if !jobset.Awaits(js) {
+		h.forget(key)
+		return
+	}
+	needs := batch.After(js.Annotations)
+	if was := h.waiters[key]; was == nil || was.uid != js.UID || !slices.Equal(was.needs, needs) {
+		h.wait(key, &waiter{true, js.UID, js.Namespace, js.CreationTimestamp.Time, needs, time.Time{}, recovered})
+	}
+}
+
+// wait takes in what a Job or a JobSet waits for.
+func (h *Holds) wait(key string, w *waiter) {
 	if was := h.waiters[key]; was != nil {
 		// What is known of its needs is forgotten, and of one that is gone only the history tells.
-		w.recovered = recovered || was.uid == w.uid
+		w.recovered = w.recovered || was.uid == w.uid
 		h.forget(key)
 	}
 	h.waiters[key] = w
 	for _, n := range w.needs {
-		of := store.Key(objects.Jobs, w.namespace, n.Name)
+		of := keyOf(w.namespace, n)
 		if h.needed[of] == nil {
 			h.needed[of] = &needed{waiters: map[string]struct{}{}}
 		}
@@ -190,7 +236,7 @@ func (h *Holds) note(key string, j *batchv1.Job, recovered bool) {
 	h.dirty.Add(key)
 }
 
-// forget takes in that a Job is not held back.
+// forget takes in that a Job or a JobSet is not held back.
 func (h *Holds) forget(key string) {
 	w := h.waiters[key]
 	if w == nil {
@@ -199,7 +245,7 @@ func (h *Holds) forget(key string) {
 	delete(h.waiters, key)
 	h.timers.Set(h, key, time.Time{})
 	for _, n := range w.needs {
-		of := store.Key(objects.Jobs, w.namespace, n.Name)
+		of := keyOf(w.namespace, n)
 		if delete(h.needed[of].waiters, key); len(h.needed[of].waiters) == 0 {
 			delete(h.needed, of)
 		}
@@ -223,7 +269,7 @@ func (h *Holds) Settle(p *loop.Pass) (bool, error) {
 	return h.settleGroups(p)
 }
 
-// settle resumes a Job if nothing holds it back any more.
+// settle resumes a Job or a JobSet if nothing holds it back any more.
 func (h *Holds) settle(p *loop.Pass, key string) error {
 	w := h.waiters[key]
 	if w == nil || !p.Works(key) {
@@ -236,7 +282,7 @@ func (h *Holds) settle(p *loop.Pass, key string) error {
 	p.Worked(len(w.needs))
 	outcomes := make([]Outcome, len(w.needs))
 	for i, n := range w.needs {
-		o, err := h.outcome(p, w, n.Name)
+		o, err := h.outcome(p, w, n)
 		if err != nil {
 			return err
 		}
@@ -244,6 +290,14 @@ func (h *Holds) settle(p *loop.Pass, key string) error {
 			return nil
 		}
 		outcomes[i] = o
+	}
+	if w.set {
+		js, err := h.sets.Resume(p, key, w.uid)
+		if err != nil || js == nil {
+			return err
+		}
+		reason, message := resumed(w, outcomes, p.Now)
+		return p.Event(objects.JobSetReference(js), events.JobSetController, corev1.EventTypeNormal, reason, message)
 	}
 	j, ok, err := p.Jobs.Get(key)
 	if err != nil || !ok || j.UID != w.uid || !batch.Awaits(j) {
@@ -258,28 +312,43 @@ func (h *Holds) settle(p *loop.Pass, key string) error {
 	return h.jobs.Set(p, key, j)
 }
 
-// outcome returns what has become of a Job for which another waits.
-func (h *Holds) outcome(p *loop.Pass, w *waiter, name string) (Outcome, error) {
-	key := store.Key(objects.Jobs, w.namespace, name)
+// outcome returns what has become of a Job or a JobSet for which another waits.
+func (h *Holds) outcome(p *loop.Pass, w *waiter, need batch.Need) (Outcome, error) {
+	key := keyOf(w.namespace, need)
 	n := h.needed[key]
 	if !n.known {
-		j, ok, err := p.Jobs.Peek(key)
-		if err != nil {
+		var err error
+		if n.outcome, err = present(p, key, need.Set); err != nil {
 			return Outcome{}, err
 		}
-		if n.known = true; ok {
-			n.outcome = OutcomeOf(j)
-		}
+		n.known = true
 	}
 	if n.outcome == (Outcome{}) && w.recovered && !n.past {
 		n.past = true
 		p.Worked(pastSteps)
 		var err error
-		if n.outcome, err = Past(p.Snapshot(), w.namespace, name, time.Time{}); err != nil {
+		if n.outcome, err = Past(p.Snapshot(), w.namespace, need, time.Time{}); err != nil {
 			return Outcome{}, err
 		}
 	}
 	return n.outcome, nil
+}
+
+// present returns what a Job or a JobSet says of itself; nothing if there is none.
+func present(p *loop.Pass, key string, set bool) (o Outcome, err error) {
+	if set {
+		js := &jobsetv1.JobSet{}
+		ok, err := objects.Read(p, key, js)
+		if ok && err == nil {
+			o = OutcomeOfSet(js)
+		}
+		return o, err
+	}
+	j, ok, err := p.Jobs.Peek(key)
+	if ok && err == nil {
+		o = OutcomeOf(j)
+	}
+	return o, err
 }
 
 func event(p *loop.Pass, j *batchv1.Job, kind, reason, message string) error {

@@ -236,6 +236,17 @@ func (r *Record) of(name string) *group {
 	return none
 }
 
+// Missing returns how many Jobs of a group are not there.
+func (r *Record) Missing(group *jobsetv1.ReplicatedJob) int {
+	if s := r.slots[group.Name]; s != nil {
+		return max(0, int(group.Replicas)-len(s.taken))
+	}
+	return int(group.Replicas)
+}
+
+// Held returns how many Jobs of a group are suspended, in the present attempt.
+func (r *Record) Held(group *jobsetv1.ReplicatedJob) int { return len(r.of(group.Name).suspended) }
+
 // status returns what the status of a JobSet says of a group.
 func (g *group) status(name string) jobsetv1.ReplicatedJobStatus {
 	return jobsetv1.ReplicatedJobStatus{

@@ -22,9 +22,14 @@ import (
 )
 
 // create creates what a JobSet lacks: its Service and its claims before its Jobs. What is refused is tried again later, and what
-// comes after it too.
-func (c *JobSets) create(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d jobset.Decision) error {
+// comes after it too. If not all pods may start that start together, no Job is resumed either.
+func (c *JobSets) create(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d *jobset.Decision) error {
 	refused, err := c.createService(p, js, d.Service)
+	if err == nil && !refused {
+		if refused, err = c.readyGang(p, js, rec, d); refused {
+			d.Resume = nil
+		}
+	}
 	if err == nil && !refused {
 		refused, err = c.createClaims(p, js, d.Claims)
 	}

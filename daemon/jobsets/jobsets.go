@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	wire "github.com/jobd/jobd/api/history"
 	api "github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/door"
@@ -40,11 +41,14 @@ type JobSets struct {
 	loop.Base
 	*loop.Children[*record]
 	timers  *loop.Timers
+	follow  *loop.Followers
 	jobs    Jobs
 	claims  Claims
+	gangs   Gangs
 	garbage Garbage
 	doors   *door.Keeper
 	notices Notices
+	history History
 
 	known map[types.UID]*record
 	dirty *loop.Queue[string] // JobSets that something has happened to
@@ -86,12 +90,22 @@ type Notices interface {
 	JobSetDecided(p *loop.Pass, key string, js *jobsetv1.JobSet, begun, finished bool) error
 }
 
+// History keeps how JobSets have ended.
+type History interface {
+	// JobSetEnded takes in that a JobSet has finished, or is gone before it had.
+	JobSetEnded(p *loop.Pass, js *jobsetv1.JobSet, result, reason string)
+}
+
 // New makes the controller.
-func New(timers *loop.Timers, jobs Jobs, claims Claims, garbage Garbage, doors *door.Keeper, notices Notices) *JobSets {
+func New(
+	timers *loop.Timers, followers *loop.Followers, jobs Jobs, claims Claims, gangs Gangs, garbage Garbage, doors *door.Keeper,
+	notices Notices, history History,
+) *JobSets {
 	known, dirty := map[types.UID]*record{}, loop.NewQueue[string]()
 	return &JobSets{
 		Children: loop.NewChildren(objects.JobSets, api.Of, known, dirty),
-		timers:   timers, jobs: jobs, claims: claims, garbage: garbage, doors: doors, notices: notices, known: known, dirty: dirty,
+		timers:   timers, follow: followers, jobs: jobs, claims: claims, gangs: gangs, garbage: garbage, doors: doors, notices: notices, history: history,
+		known: known, dirty: dirty,
 		sets: decoded{sets: map[string]stored{}},
 	}
 }
@@ -101,6 +115,9 @@ func (c *JobSets) Rebuild(s *store.Snapshot, _ time.Time) error {
 	return objects.Each(s, objects.JobSets, func(key string, js *jobsetv1.JobSet) error {
 		c.known[js.UID] = &record{Record: jobset.NewRecord(js), key: key}
 		c.dirty.Add(key)
+		for _, f := range c.follow.JobSets() {
+			f.JobSetRecovered(key, js)
+		}
 		return nil
 	})
 }
@@ -134,6 +151,7 @@ func (c *JobSets) Gone(p *loop.Pass, o store.Object) {
 		c.forget(uid)
 		c.sets.drop(o.Key)
 		c.timers.Set(c, o.Key, time.Time{})
+		c.gone(p, o)
 		history.ForgetCreator(p, o.Key, uid)
 	case objects.Services:
 		for _, owner := range o.Owners {
@@ -142,6 +160,31 @@ func (c *JobSets) Gone(p *loop.Pass, o store.Object) {
 			}
 		}
 	}
+}
+
+// gone tells others that a JobSet is gone.
+func (c *JobSets) gone(p *loop.Pass, o store.Object) {
+	js := &jobsetv1.JobSet{}
+	if err := objects.Decode(o, js); err != nil {
+		return // it was stored so that nobody can read it, and nobody knows anything of it
+	}
+	if api.End(&js.Status) == nil {
+		c.history.JobSetEnded(p, js, wire.Deleted, "")
+	}
+	for _, f := range c.follow.JobSets() {
+		f.JobSetGone(p, o.Key, js)
+	}
+}
+
+// Resume resumes a JobSet that was held back, and returns it; nil if it is not there any more, or not held back.
+func (c *JobSets) Resume(p *loop.Pass, key string, uid types.UID) (*jobsetv1.JobSet, error) {
+	js, err := c.sets.read(p, key)
+	if err != nil || js == nil || js.UID != uid || !api.Awaits(js) {
+		return nil, err
+	}
+	api.Resume(js, p.Now)
+	c.dirty.Add(key)
+	return js, c.sets.put(p, key, js)
 }
 
 // forget drops the record of a JobSet that needs no more decisions.
@@ -199,6 +242,9 @@ func (c *JobSets) settle(p *loop.Pass, key string) error {
 	if err := c.notices.JobSetDecided(p, key, js, rec.Begun(), finished); err != nil {
 		return err
 	}
+	for _, f := range c.follow.JobSets() {
+		f.JobSetChanged(key, js)
+	}
 	if d.More {
 		c.dirty.Add(key)
 	} else if (d.Finished || js.DeletionTimestamp != nil) && rec.AllEnded() {
@@ -249,7 +295,7 @@ func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d job
 		}
 		crash.At("jobset.job.deleted")
 	}
-	if err := c.create(p, js, rec, d); err != nil {
+	if err := c.create(p, js, rec, &d); err != nil {
 		return err
 	}
 	for _, j := range d.Suspend {
@@ -273,6 +319,7 @@ func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d job
 	}
 	if d.Ended != "" {
 		p.Figures.JobSetEnded(js.Name, js.Namespace, d.Ended == jobsetv1.JobSetCompleted)
+		c.history.JobSetEnded(p, js, string(api.Result(&d.Status)), api.End(&d.Status).Reason)
 	}
 	for _, e := range d.Events {
 		if err := event(p, js, e); err != nil {

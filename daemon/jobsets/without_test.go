@@ -14,7 +14,7 @@ import (
 
 // A daemon without JobSets costs what it cost: a Job that none controls allocates nothing here, leaves nothing, and wakes nobody.
 func TestWithoutJobSets(t *testing.T) {
-	c := New(nil, nil, nil, nil, nil, nil)
+	c := New(nil, nil, nil, nil, nil, nil, nil, nil, nil)
 	cron := metav1.OwnerReference{APIVersion: "batch/v1", Kind: "CronJob", Name: "c", UID: "c", Controller: new(bool)}
 	*cron.Controller = true
 	for name, owners := range map[string][]metav1.OwnerReference{"nobody's": nil, "a CronJob's": {cron}} {

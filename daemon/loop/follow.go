@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -73,6 +74,16 @@ func (NoJobs) JobSetAside(*batchv1.Job) {}
 // JobGone implements JobFollower.
 func (NoJobs) JobGone(*Pass, string, *batchv1.Job) {}
 
+// JobSetFollower is a controller that follows JobSets, whoever writes the changes. It must not change them.
+type JobSetFollower interface {
+	// JobSetRecovered is called at start for a JobSet that is there.
+	JobSetRecovered(key string, js *jobsetv1.JobSet)
+	// JobSetChanged is called when there is a JobSet, or it may have changed.
+	JobSetChanged(key string, js *jobsetv1.JobSet)
+	// JobSetGone is called when the object of a JobSet is gone.
+	JobSetGone(p *Pass, key string, js *jobsetv1.JobSet)
+}
+
 // NamespaceFollower is a controller that follows namespaces, all of which it is told of, before it reads its records at start. It must
 // not change the object, which is decoded once for all of them.
 type NamespaceFollower interface {
@@ -113,11 +124,12 @@ func (l *Loop) knowNamespaces(s *store.Snapshot, all []Controller) (err error) {
 	return err
 }
 
-// Followers are the controllers that follow pods and Jobs, in the order of all controllers. They are found by their methods
+// Followers are the controllers that follow pods, Jobs and JobSets, in the order of all controllers. They are found by their methods
 // once all are made, so that none of them has to be known to the controllers of pods and Jobs.
 type Followers struct {
 	pods []PodFollower
 	jobs []JobFollower
+	sets []JobSetFollower
 }
 
 // Pods returns those that follow pods.
@@ -126,6 +138,9 @@ func (f *Followers) Pods() []PodFollower { return f.pods }
 // Jobs returns those that follow Jobs.
 func (f *Followers) Jobs() []JobFollower { return f.jobs }
 
+// JobSets returns those that follow JobSets.
+func (f *Followers) JobSets() []JobSetFollower { return f.sets }
+
 func (f *Followers) find(all []Controller) {
 	for _, c := range all {
 		if p, ok := c.(PodFollower); ok {
@@ -133,6 +148,9 @@ func (f *Followers) find(all []Controller) {
 		}
 		if j, ok := c.(JobFollower); ok {
 			f.jobs = append(f.jobs, j)
+		}
+		if s, ok := c.(JobSetFollower); ok {
+			f.sets = append(f.sets, s)
 		}
 	}
 }

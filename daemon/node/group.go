@@ -10,6 +10,8 @@ type Group struct {
 	// admitted one by one.
 	Gang     bool
 	MinCount int
+	// Once says that they wait for each other only until the gang has started, and Began that it has.
+	Once, Began bool
 	// All says that its pods are preempted together or not at all (DisruptionMode).
 	All bool
 }
@@ -92,6 +94,9 @@ func (n *Node) reconsider(g *group) {
 
 // need returns how many pods of a gang have to be on the node together.
 func (g *group) need() int {
+	if g.Began {
+		return 0
+	}
 	if g.size >= 0 {
 		return min(g.MinCount, g.size)
 	}

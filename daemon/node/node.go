@@ -273,6 +273,7 @@ func (n *Node) occupy(b *bound, later bool) {
 	}
 	if g := n.groupOf(b.Pod); g != nil {
 		g.bound++
+		g.Began = g.Began || g.Once && g.bound >= g.need()
 	}
 }
 

@@ -12,14 +12,59 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/api/scheduling"
 	"github.com/jobd/jobd/daemon/hold"
 )
 
-// need is a Job that is played, too, and after which another one begins.
+// need is a Job or a JobSet that is played, too, and after which another one begins.
 type need struct {
 	batch.Need
-	of *played
+	of    *played
+	ofSet *playedSet
+}
+
+// find looks for what is needed among what is played. A Job of a JobSet is there once that has made it.
+func (s *simulation) find(namespace string, n batch.Need) *need {
+	of := &need{Need: n}
+	if n.Set {
+		if i := slices.IndexFunc(s.sets, func(o *playedSet) bool { return o.set.Namespace == namespace && o.set.Name == n.Name }); i >= 0 {
+			of.ofSet = s.sets[i]
+		}
+	} else if i := slices.IndexFunc(s.jobs, func(o *played) bool { return o.job.Namespace == namespace && o.job.Name == n.Name }); i >= 0 {
+		of.of = s.jobs[i]
+	}
+	return of
+}
+
+// needs returns what is needed by a Job or a JobSet, of what is played, and in words what is not.
+func (s *simulation) needs(namespace string, annotations map[string]string) (all []*need, others []string) {
+	for _, n := range batch.After(annotations) {
+		if of := s.find(namespace, n); of.of == nil && of.ofSet == nil && s.maker(namespace, n) == nil {
+			others = append(others, n.Words())
+		} else {
+			all = append(all, of)
+		}
+	}
+	return all, others
+}
+
+// maker returns the JobSet that makes a Job which is needed; nil for none.
+func (s *simulation) maker(namespace string, n batch.Need) *playedSet {
+	i := slices.IndexFunc(s.sets, func(o *playedSet) bool { return !n.Set && o.set.Namespace == namespace && jobset.OwnJob(o.set, n.Name) })
+	if i < 0 {
+		return nil
+	}
+	return s.sets[i]
+}
+
+// words says for what a Job or a JobSet waits.
+func words(awaits []*need) string {
+	var all []string
+	for _, n := range awaits {
+		all = append(all, n.Words())
+	}
+	return strings.Join(all, ", ")
 }
 
 // group is a concurrency group.
@@ -33,13 +78,7 @@ type group struct {
 func (s *played) enter() {
 	if batch.Awaits(s.job) {
 		var others []string
-		for _, n := range batch.After(s.job.Annotations) {
-			if i := slices.IndexFunc(s.jobs, func(o *played) bool { return o.job.Namespace == s.job.Namespace && o.job.Name == n.Name }); i >= 0 {
-				s.awaits = append(s.awaits, &need{n, s.jobs[i]})
-			} else {
-				others = append(others, n.Words())
-			}
-		}
+		s.awaits, others = s.simulation.needs(s.job.Namespace, s.job.Annotations)
 		if len(others) > 0 { // they are not played
 			s.tell("Waits", nil, "waits for %s (%s); what follows is from then on", strings.Join(others, ", "), batch.AfterAnnotation)
 		}
@@ -58,13 +97,7 @@ func (s *played) enter() {
 	s.enterGroup()
 }
 
-func (s *played) needs() string {
-	var words []string
-	for _, n := range s.awaits {
-		words = append(words, n.Words())
-	}
-	return strings.Join(words, ", ")
-}
+func (s *played) needs() string { return words(s.awaits) }
 
 // resume lets a Job begin for which all others have ended, and whose time has come.
 func (s *played) resume() {
@@ -152,7 +185,7 @@ func (s *simulation) decideOn(g *group) {
 // settleHolds takes one decision about what holds Jobs back, and reports whether there was one.
 func (s *simulation) settleHolds() bool {
 	for _, j := range s.jobs {
-		if !j.heldBack() || j.startAt.After(s.now) || slices.ContainsFunc(j.awaits, func(n *need) bool { return j.judge(n) != hold.Met }) {
+		if !j.heldBack() || j.startAt.After(s.now) || !s.met(j.awaits, &j.job.ObjectMeta) {
 			continue
 		}
 		if len(j.awaits) > 0 {
@@ -161,6 +194,14 @@ func (s *simulation) settleHolds() bool {
 			j.tell("Begins", nil, "begins, since its time has come")
 		}
 		j.resume()
+		return true
+	}
+	for _, set := range s.sets {
+		if len(set.awaits) == 0 || !s.met(set.awaits, &set.set.ObjectMeta) {
+			continue
+		}
+		set.tell("Begins", "begins, since it waited for "+words(set.awaits))
+		set.resume()
 		return true
 	}
 	for _, placed := range []bool{true, false} { // places that are free come before Jobs that want one
@@ -188,12 +229,25 @@ func (s *simulation) settleHolds() bool {
 	return false
 }
 
-func (s *played) judge(n *need) hold.Verdict {
-	o := hold.Outcome{}
-	if n.of.begun {
-		o = hold.OutcomeOf(n.of.job)
+// met reports whether all is met that a Job or a JobSet needs.
+func (s *simulation) met(awaits []*need, of *metav1.ObjectMeta) bool {
+	return !slices.ContainsFunc(awaits, func(n *need) bool {
+		return hold.Judge(n.Need, s.outcome(of.Namespace, n), of.CreationTimestamp.Time) != hold.Met
+	})
+}
+
+// outcome returns what has become of what is needed.
+func (s *simulation) outcome(namespace string, n *need) hold.Outcome {
+	if n.of == nil && n.ofSet == nil {
+		n = s.find(namespace, n.Need)
 	}
-	return hold.Judge(n.Need, o, s.job.CreationTimestamp.Time)
+	switch {
+	case n.of != nil && n.of.begun:
+		return hold.OutcomeOf(n.of.job)
+	case n.ofSet != nil && n.ofSet.begun:
+		return hold.OutcomeOfSet(n.ofSet.set)
+	}
+	return hold.Outcome{}
 }
 
 // move carries out what its group has decided about a Job.

@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	api "github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/daemon/jobset"
+	"github.com/jobd/jobd/daemon/node"
 )
 
 // JobSetResult is what has become of a JobSet.
@@ -44,6 +45,8 @@ type playedSet struct {
 	jobs   map[string]*played // that are there, by name
 	made   int                // Jobs
 	pods   int                // of Jobs that are gone
+	awaits []*need            // after which it begins
+	gang   string             // the name of the PodGroup of its attempt; empty for none
 }
 
 func newPlayedSet(s *simulation, js *jobsetv1.JobSet) *playedSet {
@@ -59,6 +62,24 @@ func newPlayedSet(s *simulation, js *jobsetv1.JobSet) *playedSet {
 func (s *playedSet) arrive() {
 	s.begun, s.dirty = true, true
 	s.tell("Begins", "is created")
+	if !api.Awaits(s.set) {
+		return
+	}
+	var others []string
+	if s.awaits, others = s.needs(s.set.Namespace, s.set.Annotations); len(others) > 0 { // they are not played
+		s.tell("Waits", fmt.Sprintf("waits for %s (%s); what follows is from then on", strings.Join(others, ", "), batch.AfterAnnotation))
+	}
+	if len(s.awaits) == 0 {
+		s.resume()
+		return
+	}
+	s.tell("Waits", fmt.Sprintf("waits for %s (%s)", words(s.awaits), batch.AfterAnnotation))
+}
+
+// resume lets a JobSet begin for which all others have ended.
+func (s *playedSet) resume() {
+	s.awaits, s.dirty = nil, true
+	api.Resume(s.set, s.now)
 }
 
 func (s *playedSet) finished() bool { return s.begun && !s.dirty && api.End(&s.set.Status) != nil }
@@ -126,6 +147,11 @@ func (s *playedSet) find(ref jobset.Job) *played {
 // create creates a Job.
 func (s *playedSet) create(n jobset.New) error {
 	j := api.NewJob(s.set, &s.set.Spec.ReplicatedJobs[n.Group], n.Index)
+	if name := api.GangName(s.set, s.set.Status.Restarts); api.Gang(s.set) && s.gang != name { // the same one for all of an attempt
+		s.gang = name
+		pg := api.NewGang(s.set)
+		s.node.SetGroup(node.GroupKey(j.Namespace, name), node.Group{Gang: true, Once: true, MinCount: int(pg.Spec.SchedulingPolicy.Gang.MinCount)})
+	}
 	if slices.ContainsFunc(s.simulation.jobs, func(o *played) bool { return o.job.Name == j.Name && o.job.Namespace == j.Namespace }) {
 		return fmt.Errorf("the JobSet %s cannot create its Job %s: there is another Job of that name", s.set.Name, j.Name)
 	}
@@ -226,6 +252,8 @@ func (s *playedSet) stuck() string {
 	switch {
 	case !api.Managed(s.set):
 		return "another controller manages it (spec.managedBy)"
+	case len(s.awaits) > 0:
+		return fmt.Sprintf("it waits for %s (%s)", words(s.awaits), batch.AfterAnnotation)
 	case api.Suspended(s.set):
 		return "it is suspended (spec.suspend), so nothing happens until somebody resumes it"
 	}

@@ -6,12 +6,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	wire "github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/daemon/forecast"
 	"github.com/jobd/jobd/daemon/hold"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/store"
 )
 
 // mostForetold is of how many pods that wait it is told when they are expected to start: each time it is looked ahead anew.
@@ -141,11 +141,8 @@ func (s knownJobs) Job(key string) (*batchv1.Job, error) {
 }
 
 // Outcome implements forecast.Jobs.
-func (s knownJobs) Outcome(namespace, name string) (hold.Outcome, error) {
-	if j, _ := s.Job(store.Key(objects.Jobs, namespace, name)); j != nil {
-		return hold.OutcomeOf(j), nil
-	}
-	return hold.Outcome{}, nil
+func (s knownJobs) Outcome(namespace string, n batch.Need) (hold.Outcome, error) {
+	return s.outcome(namespace, s.find(namespace, n)), nil
 }
 
 // Namespace implements forecast.Jobs.

@@ -17,7 +17,7 @@ import (
 	"github.com/jobd/jobd/api/history"
 )
 
-// setAfter makes the Job wait for others, as the command line names them.
+// setAfter makes the Job or the JobSet wait for others, as the command line names them.
 func (m *Manifests) setAfter(parts []string) error {
 	text, err := batch.FormatAfter(parts)
 	if err != nil {
@@ -36,31 +36,38 @@ func (m *Manifests) setAfter(parts []string) error {
 	return unstructured.SetNestedField(m.Job.Object, true, "spec", "suspend")
 }
 
-// Resolve looks up those Jobs named by --after whose objects are gone. What a manifest names comes, or has come, with it; who names a
-// Job on the command line means the last one. It returns what it has found out, in sentences; an error, if the Job could never start.
+// Resolve looks up those Jobs and JobSets named by --after whose objects are gone. What a manifest names comes, or has come, with it; who
+// names one on the command line means the last one. It returns what it has found out, in sentences; an error, if the Job could never start.
 func (m *Manifests) Resolve(ctx context.Context, client *Client, namespace string) (told []string, err error) {
 	if m.Job.GetNamespace() != "" {
 		namespace = m.Job.GetNamespace()
 	}
 	var left []string
 	for _, n := range m.After {
-		_, err := client.Kubernetes.BatchV1().Jobs(namespace).Get(ctx, n.Name, metav1.GetOptions{})
+		var err error
+		q := history.Query{Name: n.Name, Limit: 1}
+		if n.Set {
+			q = history.Query{JobSet: n.Name, Limit: 1}
+			_, err = GetJobSet(ctx, client.Kubernetes, namespace, n.Name)
+		} else {
+			_, err = client.Kubernetes.BatchV1().Jobs(namespace).Get(ctx, n.Name, metav1.GetOptions{})
+		}
 		last := (*history.Job)(nil)
 		if apierrors.IsNotFound(err) {
-			last, err = lastOf(ctx, client, namespace, n.Name)
+			last, err = lastOf(ctx, client, namespace, q)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--after %s: %w", n.Name, err)
+			return nil, fmt.Errorf("--after %s: %w", n.Ref(), err)
 		}
 		if last == nil {
-			left = append(left, n.Name+":"+n.When)
+			left = append(left, n.Ref()+":"+n.When)
 			continue
 		}
 		ended := fmt.Sprintf("%s (%s), and is gone", last.Ended.Format(time.DateTime), strings.ToLower(last.Result))
 		if !n.Met(batchv1.JobConditionType(last.Result)) {
-			return nil, fmt.Errorf("--after %s: it ended at %s, so this Job would wait for ever for %s", n.Name, ended, n.Words())
+			return nil, fmt.Errorf("--after %s: it ended at %s, so this %s would wait for ever for %s", n.Ref(), ended, m.Job.GetKind(), n.Words())
 		}
-		told = append(told, fmt.Sprintf("%s ended at %s: it is not waited for", n.Name, ended))
+		told = append(told, fmt.Sprintf("%s ended at %s: it is not waited for", n.Ref(), ended))
 	}
 	if len(left) == len(m.After) {
 		return told, nil
@@ -77,10 +84,10 @@ func (m *Manifests) Resolve(ctx context.Context, client *Client, namespace strin
 	return told, err
 }
 
-// lastOf returns the last Job of a name that the history has; nil if there is none, or no history, or the client may not read it.
-func lastOf(ctx context.Context, client *Client, namespace, name string) (*history.Job, error) {
+// lastOf returns the last end that the history has and that is asked for; nil if there is none, or no history, or the client may not read it.
+func lastOf(ctx context.Context, client *Client, namespace string, q history.Query) (*history.Job, error) {
 	request := client.Kubernetes.BatchV1().RESTClient().Get().AbsPath(history.Path(namespace))
-	for parameter, values := range (history.Query{Name: name, Limit: 1}).Parameters() {
+	for parameter, values := range q.Parameters() {
 		request = request.Param(parameter, values[0])
 	}
 	raw, err := request.Do(ctx).Raw()

@@ -199,8 +199,8 @@ func (o *Options) Manifests(flags *pflag.FlagSet, command []string, stdin io.Rea
 // finish adds what the flags say of any Job, wherever it comes from.
 func (o *Options) finish(m *Manifests) error {
 	m.Replace, m.AutoMemory = o.Replace, o.Memory == autoMemory
-	if m.Set && (len(o.After) > 0 || o.At != "" || m.AutoMemory || o.JUnit != "" || o.SummaryJSON != "" || o.Notify) {
-		return errors.New("--after, --at, --memory auto, --junit, --summary-json and --notify are for Jobs, and this is a JobSet")
+	if m.Set && (o.At != "" || m.AutoMemory || o.JUnit != "" || o.SummaryJSON != "" || o.Notify) {
+		return errors.New("--at, --memory auto, --junit, --summary-json and --notify are for Jobs, and this is a JobSet")
 	}
 	if len(o.After) > 0 {
 		if err := m.setAfter(o.After); err != nil {

@@ -318,7 +318,7 @@ type Manifests struct {
 	Others []*unstructured.Unstructured
 	// Values has the values of each index (--param, --each); nil if there are none.
 	Values *corev1.ConfigMap
-	// After are the Jobs that the command line names, for which the Job waits.
+	// After are the Jobs and JobSets that the command line names, for which the Job or the JobSet waits.
 	After []batch.Need
 	// Replace says that a Job of the same name is deleted first.
 	Replace bool

@@ -42,6 +42,10 @@ func heldJobs() map[string]Case {
 		"a", hold.Outcome{Exists: true, Result: "Failed", Ended: Now})
 	add("after the failure of one that has completed", Case{Reason: "Job a has to fail first, but has completed", Help: "resume jobs/j", Start: Cannot},
 		"a:failed", hold.Outcome{Exists: true, Result: "Complete", Ended: Now})
+	add("after a JobSet that runs", Case{Reason: "JobSet a has to complete first", Help: "why jobsets/a", Start: Waits},
+		"jobsets/a", hold.Outcome{Exists: true, State: batch.StateRunning})
+	add("after a JobSet that has failed", Case{Reason: "JobSet a has to complete first, but has failed", Help: "submit --replace", Start: Cannot},
+		"jobsets/a", hold.Outcome{Exists: true, Result: "Failed", Ended: Now})
 	add("after one that is not there", Case{Reason: "there is no Job a yet", Help: "resume jobs/j", Start: CannotAlone}, "a", hold.Outcome{})
 	add("after one that had ended before", Case{Reason: "there is no Job a yet", Help: "does not count", Start: CannotAlone},
 		"a", hold.Outcome{Result: "Complete", Ended: Now.Add(-time.Minute)})

@@ -17,11 +17,13 @@ import (
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/causes/parents"
+	"github.com/jobd/jobd/daemon/hold"
 )
 
 // setCase is a JobSet in a state: of two groups, data, and workers that wait until data is complete.
 type setCase struct {
 	change func(*jobsetv1.JobSet)
+	needs  []hold.Outcome // of those in its annotation
 	events []corev1.Event
 	jobs   []*batchv1.Job
 	told   *why.Explanation
@@ -82,6 +84,15 @@ func setCases() map[string]setCase {
 			js.Spec.Suspend = ptr.To(true)
 			js.Labels = map[string]string{batch.KueueLabel: "q"}
 		}, want: []string{"is suspended.", "has no effect here: there is no Kueue", "jobctl resume jobsets/s -n n"}},
+		"after others": {change: func(js *jobsetv1.JobSet) {
+			js.Spec.Suspend = ptr.To(true)
+			js.Annotations = map[string]string{batch.AfterAnnotation: "prep,jobsets/data,jobsets/eval:any"}
+		}, needs: []hold.Outcome{{Exists: true, State: "Running"}, {Exists: true, Result: "Failed", Ended: Now}, {}}, want: []string{
+			"waits: Job prep has to complete first.", "has not ended (Running): this JobSet waits for prep to complete.", "jobctl why jobs/prep -n n",
+			"has failed, and this JobSet waits for jobsets/data to complete. One of that name that is created anew, and completes, lets this JobSet start.",
+			"is not there yet: this JobSet waits until it is, and for jobsets/eval to end.", "jobctl resume jobsets/s -n n"}},
+		"a gang": {change: func(js *jobsetv1.JobSet) { js.Annotations = map[string]string{jobset.GangAnnotation: "true"} },
+			want: []string{"Its 1 pods of data start together or wait together (jobd.dev/gang)."}},
 		"paused": {change: func(js *jobsetv1.JobSet) {
 			js.Annotations = map[string]string{batch.PausedAnnotation: "2023-11-14T22:00:00Z"}
 		}, want: []string{"is paused. So far", "It is paused (jobd.dev/paused-at)", "jobctl continue jobsets/s -n n"}},
@@ -116,7 +127,12 @@ func (c setCase) explain() *why.Explanation {
 	if c.change != nil {
 		c.change(js)
 	}
-	return parents.JobSet(causes.World{Now: Now, Source: why.FromRecords, Events: c.events}, js, c.jobs, c.told)
+	w := causes.World{Now: Now, Source: why.FromRecords, Events: c.events}
+	for i, o := range c.needs {
+		n := batch.After(js.Annotations)[i]
+		w.Needs = append(w.Needs, hold.Need{Need: n, Outcome: o, Verdict: hold.Judge(n, o, Now)})
+	}
+	return parents.JobSet(w, js, c.jobs, c.told)
 }
 
 func TestWhyAJobSetIsInItsState(t *testing.T) {

@@ -38,11 +38,13 @@ var jobSetCauses = []jobSetCause{
 	jobSetTerminating,
 	jobSetElsewhere,
 	jobSetEnd,
+	jobSetAfter,
 	jobSetSuspended,
 	jobSetPaused,
 	jobSetRefused,
 	jobSetFormer,
 	jobSetTold,
+	jobSetGang,
 	jobSetGroups,
 	jobSetRestarts,
 	jobSetSuccess,
@@ -114,6 +116,8 @@ func (v *jobSetView) state(reason string) (state, message string) {
 		return batch.StateComplete, "is complete: " + v.progress()
 	case v.end != nil:
 		return batch.StateFailed, "has failed (" + v.end.Reason + ")" + reason
+	case v.awaits():
+		return batch.StateWaiting, "waits" + reason
 	case jobset.Suspended(v.set):
 		return batch.StateSuspended, "is suspended."
 	case paused && v.goesOn():
@@ -222,7 +226,7 @@ func (v *jobSetView) inner() []why.Cause {
 
 // jobSetSuspended is spec.suspend.
 func jobSetSuspended(v *jobSetView) []why.Cause {
-	if !jobset.Suspended(v.set) || v.end != nil {
+	if !jobset.Suspended(v.set) || v.end != nil || v.awaits() {
 		return nil
 	}
 	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so its Jobs have no pods.", Brief: "suspended", Details: map[string]string{}}
@@ -233,8 +237,22 @@ func jobSetSuspended(v *jobSetView) []why.Cause {
 	if v.set.Labels[batch.KueueLabel] != "" && v.Source == why.FromRecords {
 		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
 	}
+	if jobset.Awaits(v.set) {
+		c.Message += fmt.Sprintf(" Its annotation %s has no effect here: this is no jobd, which would resume it.", batch.AfterAnnotation)
+	}
 	c.Help = []string{v.command("resume")}
 	return []why.Cause{c}
+}
+
+// awaits reports whether jobd resumes the JobSet once others have ended. A cluster does not do that.
+func (v *jobSetView) awaits() bool { return v.Source == why.FromRecords && jobset.Awaits(v.set) }
+
+// jobSetAfter is what others have to do before the JobSet is resumed.
+func jobSetAfter(v *jobSetView) []why.Cause {
+	if !v.awaits() {
+		return nil
+	}
+	return causes.NeedsOf(v.Needs, "JobSet", v.set, v.command("resume"))
 }
 
 // jobSetPaused is batch.PausedAnnotation.
@@ -326,6 +344,24 @@ func jobSetTold(v *jobSetView) []why.Cause {
 		all[0].Brief = fmt.Sprintf("Job %s waits: %s", v.told.Object.Name, v.told.Reason)
 	}
 	return all
+}
+
+// jobSetGang are the pods that start together, of a JobSet of which none does yet.
+func jobSetGang(v *jobSetView) []why.Cause {
+	if !v.goesOn() || !jobset.Gang(v.set) {
+		return nil
+	}
+	for _, s := range v.counts {
+		if s.Ready+s.Succeeded+s.Failed > 0 {
+			return nil
+		}
+	}
+	together, _ := jobset.GangGroups(v.set)
+	n := jobset.GangPods(v.set)
+	return []why.Cause{{
+		Type: "Gang", Details: map[string]string{"pods": fmt.Sprint(n)},
+		Message: fmt.Sprintf("Its %d pods of %s start together or wait together (%s).", n, listed(together), jobset.GangAnnotation),
+	}}
 }
 
 // jobSetGroups are the groups that wait for others.
