@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"unicode"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,6 +67,8 @@ func MoveJob(j *batchv1.Job, ask Move) error {
 		return bad("to", ask.To, "must name where the Job is moved to, unless cancel is true")
 	case len(ask.To) > maxMoveName:
 		return bad("to", strings.ToValidUTF8(ask.To[:maxMoveName], "")+"...", "must have at most 253 bytes")
+	case strings.ContainsFunc(ask.To, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return bad("to", ask.To, "must consist of printable characters") // it is shown to others
 	case ask.Cancel && is == nil:
 		return nil
 	case ask.Cancel:

@@ -67,14 +67,15 @@ func TestJobsThatAreNotMoved(t *testing.T) {
 		ask    Move
 		want   string
 	}{
-		"nothing asked":  {ask: Move{}, want: "to: Invalid value"},
-		"both asked":     {ask: Move{To: "big", Cancel: true}, want: "to: Invalid value"},
-		"a long name":    {ask: Move{To: strings.Repeat("x", 300)}, want: "at most 253"},
-		"being deleted":  {change: func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{} }, want: "being deleted"},
-		"of a CronJob":   {change: ownedBy("CronJob"), want: "belongs to the CronJob x"},
-		"of a JobSet":    {change: ownedBy("JobSet"), want: "belongs to the JobSet x"},
-		"one has failed": {change: func(j *batchv1.Job) { j.Status.Failed = 1 }, want: HasBegun},
-		"one runs":       {change: func(j *batchv1.Job) { j.Status.Ready = ptr.To[int32](1) }, want: HasBegun},
+		"nothing asked":                  {ask: Move{}, want: "to: Invalid value"},
+		"both asked":                     {ask: Move{To: "big", Cancel: true}, want: "to: Invalid value"},
+		"a long name":                    {ask: Move{To: strings.Repeat("x", 300)}, want: "at most 253"},
+		"a name that acts on a terminal": {ask: Move{To: "x\x1b]52;c;\a"}, want: "must consist of printable characters"},
+		"being deleted":                  {change: func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{} }, want: "being deleted"},
+		"of a CronJob":                   {change: ownedBy("CronJob"), want: "belongs to the CronJob x"},
+		"of a JobSet":                    {change: ownedBy("JobSet"), want: "belongs to the JobSet x"},
+		"one has failed":                 {change: func(j *batchv1.Job) { j.Status.Failed = 1 }, want: HasBegun},
+		"one runs":                       {change: func(j *batchv1.Job) { j.Status.Ready = ptr.To[int32](1) }, want: HasBegun},
 		"one has ended": {change: func(j *batchv1.Job) {
 			j.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"p"}}
 		}, want: HasBegun},

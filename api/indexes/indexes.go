@@ -70,6 +70,45 @@ func Count(intervals []Interval) int64 {
 	return n
 }
 
+// Others returns the indexes below completions that are in neither of two lists, which have none in common.
+func Others(completions int32, a, b []Interval) (left []Interval) {
+	next := int32(0)
+	for len(a) > 0 || len(b) > 0 {
+		if len(a) == 0 || len(b) > 0 && b[0].First < a[0].First {
+			a, b = b, a
+		}
+		if next < a[0].First {
+			left = append(left, Interval{next, a[0].First - 1})
+		}
+		next, a = a[0].Last+1, a[1:]
+	}
+	if next < completions {
+		left = append(left, Interval{next, completions - 1})
+	}
+	return left
+}
+
+// Text writes a list as the status of a Job has it: two indexes that follow each other are not a range.
+func Text(intervals []Interval) string {
+	var out []byte
+	for n, i := range intervals {
+		if n > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, int64(i.First), 10)
+		switch i.Last - i.First {
+		case 0:
+			continue
+		case 1:
+			out = append(out, ',')
+		default:
+			out = append(out, '-')
+		}
+		out = strconv.AppendInt(out, int64(i.Last), 10)
+	}
+	return string(out)
+}
+
 // FirstCommon returns the lowest index that is in both lists.
 func FirstCommon(a, b []Interval) (int32, bool) {
 	for len(a) > 0 && len(b) > 0 {

@@ -88,3 +88,31 @@ func TestEachRun(t *testing.T) {
 		}
 	}
 }
+
+// The indexes that two lists leave are those that a look at each of them finds, as the status of a Job has them.
+func TestOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int32Range(0, 40).Draw(t, "completions")
+		var a, b []Interval
+		var want []int32
+		for i := range n {
+			switch rapid.IntRange(0, 2).Draw(t, "of") {
+			case 0:
+				a = append(a, Interval{i, i})
+			case 1:
+				b = append(b, Interval{i, i})
+			default:
+				want = append(want, i)
+			}
+		}
+		left := Others(n, a, b)
+		if got := slices.Collect(Of(Text(left), n)); !slices.Equal(got, want) || Count(left) != int64(len(want)) {
+			t.Errorf("of %d beside %v and %v: %v as %q, want %v", n, a, b, left, Text(left), want)
+		}
+	})
+	for want, list := range map[string][]Interval{"": nil, "1": {{1, 1}}, "1,2": {{1, 2}}, "1-3,5": {{1, 3}, {5, 5}}} {
+		if got := Text(list); got != want {
+			t.Errorf("%v is %q", list, got)
+		}
+	}
+}

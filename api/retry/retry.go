@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -137,42 +136,20 @@ func leftFailed(j *batchv1.Job, only string) (string, error) {
 	if err != nil {
 		return "", refuse(err.Error())
 	}
-	if has, err := indexes.Parse(j.Status.CompletedIndexes, n); err == nil {
-		if i, both := indexes.FirstCommon(asked, has); both {
-			return "", refuse(fmt.Sprintf("index %d has succeeded", i))
-		}
+	has, err := indexes.Parse(j.Status.CompletedIndexes, n)
+	if err != nil {
+		has = nil
 	}
-	again := make([]bool, n) // or done
-	for _, list := range []string{only, j.Status.CompletedIndexes} {
-		for i := range indexes.Of(list, n) {
-			again[i] = true
-		}
+	if i, both := indexes.FirstCommon(asked, has); both {
+		return "", refuse(fmt.Sprintf("index %d has succeeded", i))
 	}
-	var left []string
-	count := int32(0)
-	for first := int32(0); first < n; first++ {
-		if again[first] {
-			continue
-		}
-		last := first
-		for last+1 < n && !again[last+1] {
-			last++
-		}
-		switch last - first {
-		case 0:
-			left = append(left, strconv.Itoa(int(first)))
-		case 1:
-			left = append(left, strconv.Itoa(int(first)), strconv.Itoa(int(last)))
-		default:
-			left = append(left, fmt.Sprintf("%d-%d", first, last))
-		}
-		count += last - first + 1
-		first = last
-	}
-	if most := j.Spec.MaxFailedIndexes; most != nil && count > *most {
+	// A Job may have two thousand million indexes, so they are never looked at one by one.
+	left := indexes.Others(n, asked, has)
+	count := indexes.Count(left)
+	if most := j.Spec.MaxFailedIndexes; most != nil && count > int64(*most) {
 		return "", refuse(fmt.Sprintf("%d others would stay failed, and maxFailedIndexes is %d: the Job would fail at once", count, *most))
 	}
-	return strings.Join(left, ","), nil
+	return indexes.Text(left), nil
 }
 
 // attemptsText returns the last attempts, as many as may be kept.

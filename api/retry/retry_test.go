@@ -1,6 +1,8 @@
 package retry
 
 import (
+	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -256,5 +258,24 @@ func TestRetryOfSomeIndexes(t *testing.T) {
 		case c.only != "" && len(batch.Attempts(job.Annotations)[0].Changes) != 1:
 			t.Errorf("%s: %+v", c.name, batch.Attempts(job.Annotations))
 		}
+	}
+}
+
+// The most indexes that a Job can have are not looked at one by one: each was a byte, and a round of a loop.
+func TestRetryOfOneOfVeryManyIndexes(t *testing.T) {
+	j := failedJob(t)
+	j.Spec.CompletionMode, j.Spec.Completions = ptr.To(batchv1.IndexedCompletion), ptr.To[int32](math.MaxInt32)
+	j.Spec.BackoffLimitPerIndex, j.Spec.MaxFailedIndexes = ptr.To[int32](0), ptr.To[int32](46)
+	j.Status.CompletedIndexes = "1-2147483600"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	left, err := leftFailed(j, "0")
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; err != nil || left != "2147483601-2147483646" || took > 1<<20 {
+		t.Errorf("%q, %v, with %d bytes", left, err, took)
+	}
+	j.Spec.MaxFailedIndexes = ptr.To[int32](45)
+	if _, err := leftFailed(j, "0"); err == nil || !strings.Contains(err.Error(), "46 others would stay failed") {
+		t.Error(err)
 	}
 }

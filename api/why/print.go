@@ -55,7 +55,7 @@ func (p *printer) causes(indent string, causes []Cause) {
 			}
 		}
 		for _, help := range c.Help {
-			fmt.Fprintf(&p.text, "%s$ %s\n", inner, help)
+			fmt.Fprintf(&p.text, "%s$ %s\n", inner, printable.Text(strings.ReplaceAll(help, "\n", " ")))
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestAnExplanationIsPrintedAsSentences(t *testing.T) {
 		Message: "waits.",
 		Causes: []Cause{{
 			Type: "BackOff", Message: "It waits " + strings.Repeat("and waits ", 12) + "for long.", Until: at(90 * time.Second),
-			Help: []string{"jobctl annotate jobs/pi"},
+			Help: []string{"jobctl annotate jobs/pi", "jobctl create configmap " + Word("x\x1b]52;c;\a\n$ 'y")},
 			Causes: []Cause{{
 				Type: "ExitCode", Object: &Reference{Kind: "Pod", Name: "pi-1"}, Message: "it has failed.", Since: at(-time.Minute),
 				Log: []string{"a line\x1b[2J"},
@@ -34,6 +34,7 @@ func TestAnExplanationIsPrintedAsSentences(t *testing.T) {
     Its last lines:
       | a line` + "\uFFFD" + `[2J
   $ jobctl annotate jobs/pi
+  $ jobctl create configmap 'x` + "\uFFFD" + `]52;c;` + "\uFFFD" + ` $ '\''y'
 (This is based on the cluster's API alone; what only its scheduler and controllers know is not shown.)
 `
 	if out.String() != want {

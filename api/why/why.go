@@ -4,6 +4,9 @@
 package why
 
 import (
+	"regexp"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/forecast"
@@ -68,6 +71,18 @@ func InNamespace(namespace string) string {
 		return ""
 	}
 	return " -n " + namespace
+}
+
+// plainWord is what a shell takes for nothing but a word.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
+
+// Word returns a text as one word of a command. A name that nobody has checked, which others have written, is quoted: whoever copies the
+// command is to run no other one.
+func Word(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // Cause is one reason.

@@ -276,7 +276,7 @@ func jobRefused(v *jobView) []why.Cause {
 	c.Message = "Its pods cannot be created: " + why.Sentence(refusal)
 	c.Brief = why.Clause(refusalOf(refusal))
 	if found := lacksAccount.FindStringSubmatch(refusal); found != nil {
-		c.Help = []string{fmt.Sprintf("jobctl create serviceaccount %s%s", found[1], why.InNamespace(v.job.Namespace))}
+		c.Help = []string{fmt.Sprintf("jobctl create serviceaccount %s%s", why.Word(found[1]), why.InNamespace(v.job.Namespace))}
 	}
 	if refused {
 		c.Details["failures"] = fmt.Sprint(v.Standing.Refused)

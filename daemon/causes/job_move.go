@@ -9,7 +9,7 @@ import (
 
 // moving is that a Job is held since somebody moves it elsewhere.
 func (v *jobView) moving(m *batch.Moving) why.Cause {
-	again := fmt.Sprintf("jobctl move jobs/%s --on %s%s", v.job.Name, m.To, why.InNamespace(v.job.Namespace))
+	again := fmt.Sprintf("jobctl move jobs/%s --on %s%s", v.job.Name, why.Word(m.To), why.InNamespace(v.job.Namespace))
 	return why.Cause{
 		Type: "Moving", Brief: "being moved to " + m.To, Details: map[string]string{"to": m.To},
 		Message: fmt.Sprintf("It is being moved to %s, and is held here until that is done; it may have been made there already. "+

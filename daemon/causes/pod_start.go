@@ -134,7 +134,7 @@ func podReferences(v *podView) (all []why.Cause) {
 			Details: map[string]string{"neededBy": n.forWhat},
 		}
 		if create := map[string]string{"ConfigMap": "configmap", "Secret": "secret generic"}[n.kind]; create != "" {
-			c.Help = []string{fmt.Sprintf("jobctl create %s %s%s --from-literal=KEY=VALUE", create, n.name, why.InNamespace(v.pod.Namespace))}
+			c.Help = []string{fmt.Sprintf("jobctl create %s %s%s --from-literal=KEY=VALUE", create, why.Word(n.name), why.InNamespace(v.pod.Namespace))}
 		}
 		v.again(&c, "")
 		all = append(all, c)

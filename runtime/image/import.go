@@ -105,8 +105,8 @@ func (i *Images) ingest(ctx context.Context, r io.Reader, t *transfer) (imagespe
 	if err != nil {
 		return imagespec.Index{}, fmt.Errorf("import: %w", source.wrap(archiveError(err)))
 	}
-	defer compressed.Close()
-	plain := bufio.NewReader(compressed)
+	plain := newArchive(ctx, compressed)
+	defer plain.Close()
 	if _, err := plain.Peek(1); err == io.EOF && source.err == nil {
 		return imagespec.Index{}, fmt.Errorf("import: the archive is empty: what was to write it may have failed: %w", errdefs.ErrInvalidArgument)
 	}

@@ -250,6 +250,13 @@ func TestHostileArchives(t *testing.T) {
 	index := func(manifests string) string { return `{"schemaVersion":2,"manifests":[` + manifests + `]}` }
 	blob := `{"schemaVersion":2,"config":{"digest":"sha256:` + strings.Repeat("1", 64) + `","size":2},"layers":[]}`
 	sum := digestOf([]byte(blob))
+	var links, empty []string
+	for n := range 40 {
+		links = append(links, fmt.Sprintf("l%d", n), "->"+strings.Repeat("y", 1_000_000)) // which compress to nothing
+	}
+	for n := range 200_000 {
+		empty = append(empty, fmt.Sprintf("l%d", n), "->y")
+	}
 	for name, files := range map[string][]string{
 		"a config of the host":       {"manifest.json", `[{"Config":"../../../../etc/passwd","Layers":[],"RepoTags":["a:1"]}]`},
 		"a config by its whole path": {"manifest.json", `[{"Config":"/etc/passwd","Layers":[],"RepoTags":["a:1"]}]`},
@@ -276,6 +283,8 @@ func TestHostileArchives(t *testing.T) {
 			"oci-layout", layout, "x", blob, "index.json",
 			index(strings.Repeat(descriptor(sum, int64(len(blob)), "")+",", 1e4) + descriptor(sum, 1, "")),
 		},
+		"links to megabytes":       links,
+		"very many links":          empty,
 		"20 MB of names":           {"c", "{}", "manifest.json", `[{"Config":"c","Layers":[],"RepoTags":["a:1"` + strings.Repeat(`,"b:1"`, 5e6) + `]}]`},
 		"an index of 5 MB":         {"oci-layout", layout, "index.json", index(descriptor(sum, 7, "")) + strings.Repeat(" ", 5<<20)},
 		"deep JSON":                {"manifest.json", strings.Repeat("[", 1e6)},

@@ -25,6 +25,9 @@ const (
 	maxHeld   = 256 << 20
 	// maxPadding is what may come after the end of an archive. tar(1) fills up its last record, which others ignore.
 	maxPadding = 16 << 20
+	// maxArchive is how much memory may be taken for the names in an archive of images, and for what they are links to, which are kept until
+	// its end: some ten thousand. Images of an archive have a file for each layer.
+	maxArchive = 16 << 20
 )
 
 // largeHeld is held by the layer that takes more memory than usualHeld.
@@ -61,11 +64,24 @@ func newLayer(ctx context.Context, r io.ReadCloser) *layer {
 }
 
 func newLayerOf(ctx context.Context, r io.ReadCloser, usual, most int64) *layer {
-	b := &boundedLayer{from: r, left: math.MaxInt64, padding: maxPadding, usual: usual, most: most, ended: make(chan struct{})}
-	b.ctx, b.cancel = context.WithCancel(ctx)
+	b := &boundedLayer{what: "a layer of the image", from: r, left: math.MaxInt64, padding: maxPadding, usual: usual, most: most}
 	if room := roomOf(ctx); room != nil {
 		b.left = room.unpacked
 	}
+	return b.begin(ctx)
+}
+
+// newArchive returns an archive of images, as far as it may be read: with as many entries as can be kept in mind.
+func newArchive(ctx context.Context, r io.ReadCloser) *layer {
+	b := &boundedLayer{
+		what: "the archive", from: r, left: math.MaxInt64, padding: math.MaxInt64, usual: maxArchive, most: maxArchive, keepsLinks: true,
+	}
+	return b.begin(ctx)
+}
+
+func (b *boundedLayer) begin(ctx context.Context) *layer {
+	b.ended = make(chan struct{})
+	b.ctx, b.cancel = context.WithCancel(ctx)
 	scanned, w := io.Pipe()
 	b.scanned = w
 	go b.scan(scanned)
@@ -78,6 +94,7 @@ func (l *layer) Close() error { return l.bounded.Close() }
 
 // boundedLayer passes what it reads to a reader of archives, which looks at each entry before others see it.
 type boundedLayer struct {
+	what    string // it is, at the beginning of a sentence
 	ctx     context.Context
 	cancel  context.CancelFunc
 	from    io.ReadCloser
@@ -85,10 +102,12 @@ type boundedLayer struct {
 	padding int64 // bytes after the end of the archive that are left
 	usual   int64 // memory that may be taken for its entries at any time
 	most    int64 // of a layer that is the only one to take more
-	scanned *io.PipeWriter
-	over    bool          // the archive has ended
-	ended   chan struct{} // closed when nobody scans any more
-	large   bool          // largeHeld is held; set before ended is closed
+	// keepsLinks: what links lead to is kept too.
+	keepsLinks bool
+	scanned    *io.PipeWriter
+	over       bool          // the archive has ended
+	ended      chan struct{} // closed when nobody scans any more
+	large      bool          // largeHeld is held; set before ended is closed
 }
 
 // errArchiveEnd is the error of writing to who has found the end of the archive.
@@ -102,8 +121,10 @@ func (b *boundedLayer) Read(p []byte) (int, error) {
 	if b.left -= int64(n); b.left < 0 {
 		return 0, roomOf(b.ctx).exceed()
 	}
-	if scanErr := b.scanNext(p[:n]); scanErr != nil {
-		return 0, scanErr
+	if n > 0 { // whoever asks again after an error gets it again
+		if scanErr := b.scanNext(p[:n]); scanErr != nil {
+			return 0, scanErr
+		}
 	}
 	if err != nil {
 		b.scanned.Close()
@@ -139,6 +160,9 @@ func (b *boundedLayer) scan(r *io.PipeReader) {
 		}
 		if err == nil {
 			held.add(h)
+			if b.keepsLinks {
+				held.bytes += int64(len(h.Linkname))
+			}
 			err = b.mayHold(held.bytes)
 		}
 		if err != nil {
@@ -152,8 +176,8 @@ func (b *boundedLayer) scan(r *io.PipeReader) {
 func (b *boundedLayer) mayHold(held int64) error {
 	switch {
 	case held > b.most:
-		return fmt.Errorf("a layer of the image has too many or too large entries: its paths and directories take more than %d MiB: %w",
-			b.most>>20, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("%s has too many or too large entries: its paths and directories take more than %d MiB: %w",
+			b.what, b.most>>20, errdefs.ErrInvalidArgument)
 	case held > b.usual && !b.large:
 		if err := largeHeld.Acquire(b.ctx, 1); err != nil {
 			return context.Cause(b.ctx)
