@@ -21,8 +21,8 @@ import (
 
 const (
 	systemPrefix = "system-"
-	// highestUserPriority is the most that a class may have which is not built in.
-	highestUserPriority = 1_000_000_000
+	// HighestUserPriority is the most that a class may have which is not built in.
+	HighestUserPriority = 1_000_000_000
 )
 
 // Builtin returns the two classes that are always there.
@@ -30,12 +30,12 @@ func Builtin() []*schedulingv1.PriorityClass {
 	return []*schedulingv1.PriorityClass{
 		{
 			ObjectMeta: metav1.ObjectMeta{Name: "system-cluster-critical", Generation: 1},
-			Value:      2 * highestUserPriority, PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
+			Value:      2 * HighestUserPriority, PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
 			Description: "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{Name: "system-node-critical", Generation: 1},
-			Value:      2*highestUserPriority + 1000, PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
+			Value:      2*HighestUserPriority + 1000, PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
 			Description: "Used for system critical pods that must not be moved from their current node.",
 		},
 	}
@@ -63,9 +63,9 @@ func validatePriorityClass(pc *schedulingv1.PriorityClass) field.ErrorList {
 			errs = append(errs, field.Forbidden(name,
 				"priority class names with '"+systemPrefix+"' prefix are reserved for system use only. error: "+err.Error()))
 		}
-	} else if pc.Value > highestUserPriority {
+	} else if pc.Value > HighestUserPriority {
 		errs = append(errs, field.Forbidden(field.NewPath("value"),
-			fmt.Sprintf("maximum allowed value of a user defined priority is %d", highestUserPriority)))
+			fmt.Sprintf("maximum allowed value of a user defined priority is %d", HighestUserPriority)))
 	}
 	if p := pc.PreemptionPolicy; p != nil && *p != corev1.PreemptLowerPriority && *p != corev1.PreemptNever {
 		errs = append(errs, field.NotSupported(field.NewPath("preemptionPolicy"), *p,

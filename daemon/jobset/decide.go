@@ -99,6 +99,9 @@ func (d *decision) judge() {
 	}
 	if d.anyFailed() {
 		d.applyFailurePolicy()
+		if !d.Wake.IsZero() { // what goes on of this attempt still does as it is told
+			d.holdBack()
+		}
 		return
 	}
 	if d.succeeded() {
@@ -108,10 +111,16 @@ func (d *decision) judge() {
 	any := jobset.Jobs(d.js) > 0 // without any, nothing has checked what their names would be
 	d.Service, d.Claims = any && jobset.HostNames(d.js), any && len(d.js.Spec.VolumeClaimPolicies) > 0
 	d.create()
+	if !jobset.Suspended(d.js) {
+		d.resume()
+	}
+	d.holdBack()
+}
+
+// holdBack suspends and pauses Jobs, or lets paused ones go on, as the JobSet is.
+func (d *decision) holdBack() {
 	if jobset.Suspended(d.js) {
 		d.suspend()
-	} else {
-		d.resume()
 	}
 	d.pause()
 }

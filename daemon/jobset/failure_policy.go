@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/jobd/jobd/api/jobset"
 )
 
 // mostCompared is how many of the Jobs that have failed are compared with the rules of a failure policy, the earliest. There are more
@@ -37,8 +39,9 @@ func (d *decision) applyFailurePolicy() {
 			d.fail("ReachedMaxRestarts", withJob("jobset failed due to reaching max number of restarts", job))
 			return
 		}
-		d.Status.RestartsCountTowardsMax++
-		d.restart(string(action), reason, job)
+		if d.restart(string(action), reason, job) {
+			d.Status.RestartsCountTowardsMax++
+		}
 	case jobsetv1.RestartJobSetAndIgnoreMaxRestarts:
 		d.restart(string(action), reason, job)
 	default: // those behind gates, in a JobSet that was stored before they were refused
@@ -80,13 +83,18 @@ func match(rules []jobsetv1.FailurePolicyRule, failed []*Job) (*jobsetv1.Failure
 	return nil, nil
 }
 
-// restart begins another attempt: the Jobs of this one are to be deleted.
-func (d *decision) restart(action, reason string, job *Job) {
+// restart begins another attempt, unless it is too soon: the Jobs of this one are to be deleted.
+func (d *decision) restart(action, reason string, job *Job) bool {
+	if at := jobset.NextAttempt(d.Status.Restarts, d.r.began()); at.After(d.now) {
+		d.Wake = at
+		return false
+	}
 	message := withJob(fmt.Sprintf("applying %s failure policy action", action), job)
 	d.Status.Restarts++
 	d.set(warning, jobsetv1.JobSetRestarting, metav1.ConditionTrue, reason, message)
 	d.event(warning, action+"FailurePolicyAction", message)
 	d.More = true
+	return true
 }
 
 func withJob(message string, first *Job) string {

@@ -56,6 +56,7 @@ type Job struct {
 	Group string
 
 	attempt   int32
+	created   time.Time
 	end       batchv1.JobConditionType // Complete or Failed, empty while it goes on
 	ended     time.Time
 	reason    string // of a failure
@@ -86,6 +87,7 @@ func (r *Record) restart(restarts int32) {
 func summarize(j *batchv1.Job) *Job {
 	out := &Job{
 		UID: j.UID, Name: j.Name, Group: j.Labels[jobsetv1.ReplicatedJobNameKey],
+		created:   j.CreationTimestamp.Time,
 		suspended: ptr.Deref(j.Spec.Suspend, false), busy: j.Status.Active > 0, deleting: j.DeletionTimestamp != nil,
 		paused: batch.Paused(j.Annotations),
 	}
@@ -106,6 +108,16 @@ func summarize(j *batchv1.Job) *Job {
 		}
 	}
 	return out
+}
+
+// began returns when the present attempt began: when the first of its Jobs was made.
+func (r *Record) began() (at time.Time) {
+	for _, j := range r.jobs {
+		if j.attempt == r.restarts && (at.IsZero() || j.created.Before(at)) {
+			at = j.created
+		}
+	}
+	return at
 }
 
 // Begun reports whether a pod of any Job has run, as far as is known of the Jobs that have been there.

@@ -102,7 +102,7 @@ func (w *world) carryOut(d Decision) {
 		}
 		batch.SetJobDefaults(j)
 		w.made++
-		j.UID = types.UID(fmt.Sprint("uid", w.made))
+		j.UID, j.CreationTimestamp = types.UID(fmt.Sprint("uid", w.made)), metav1.NewTime(w.now)
 		w.jobs[j.Name] = j
 		word := "create "
 		if *j.Spec.Suspend {

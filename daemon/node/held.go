@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/jobd/jobd/api/scheduling"
 	"github.com/jobd/jobd/daemon/fit"
 	"github.com/jobd/jobd/daemon/load"
 	"github.com/jobd/jobd/daemon/requests"
@@ -20,10 +21,11 @@ type Expected struct {
 }
 
 // ExpectedOf returns what is to be held for a number of pods of a template, which are to come from something that was created at a time.
-// What they ask of other pods is not known before they are there.
+// What they ask of other pods is not known before they are there. Nobody has admitted the priority that the template states, so it is none of
+// those that only the system has.
 func ExpectedOf(template *corev1.PodTemplateSpec, count int, created time.Time) Expected {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-	p := &Pod{Priority: corev1helpers.PodPriority(pod), Created: seconds(created)}
+	p := &Pod{Priority: min(corev1helpers.PodPriority(pod), scheduling.HighestUserPriority), Created: seconds(created)}
 	p.shape = newShape(requests.Of(pod), requests.PortsOf(&pod.Spec), fit.TermsOf(&pod.Spec), p.Polite)
 	return Expected{p, count}
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -102,5 +103,17 @@ func TestWhatIsLacking(t *testing.T) {
 	n.Describe(&corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}})
 	if pods := heldPods("1", 1); n.Unfit(pods) == "" || n.Lacks(pods) == "" {
 		t.Error("a cordoned node takes pods")
+	}
+}
+
+// A template may state any priority: no class has been looked up.
+func TestHeldRoomIsNotAboveTheSystem(t *testing.T) {
+	for stated, want := range map[int32]int32{
+		0: 0, -5: -5, 1000: 1000, 1_000_000_000: 1_000_000_000, 2_000_001_000: 1_000_000_000, math.MaxInt32: 1_000_000_000,
+	} {
+		e := ExpectedOf(&corev1.PodTemplateSpec{Spec: corev1.PodSpec{Priority: &stated}}, 1, time.Unix(1000, 0))
+		if e.Pod.Priority != want {
+			t.Errorf("%d: %d", stated, e.Pod.Priority)
+		}
 	}
 }

@@ -42,6 +42,7 @@ type playedSet struct {
 	begin  time.Time
 	begun  bool
 	dirty  bool
+	wake   time.Time          // of the next attempt
 	jobs   map[string]*played // that are there, by name
 	made   int                // Jobs
 	pods   int                // of Jobs that are gone
@@ -86,7 +87,7 @@ func (s *playedSet) finished() bool { return s.begun && !s.dirty && api.End(&s.s
 
 // setDue returns a JobSet to be decided on, nil if there is none.
 func (s *simulation) setDue() *playedSet {
-	if i := slices.IndexFunc(s.sets, func(set *playedSet) bool { return set.begun && set.dirty }); i >= 0 {
+	if i := slices.IndexFunc(s.sets, func(set *playedSet) bool { return set.begun && (set.dirty || s.due(set.wake)) }); i >= 0 {
 		return s.sets[i]
 	}
 	return nil
@@ -102,8 +103,11 @@ func (s *playedSet) follow(j *played) {
 // decide takes one decision about the JobSet and carries it out, in the order of its fields. What it does when it expires is no more of
 // interest.
 func (s *playedSet) decide() error {
-	s.dirty = false
+	s.dirty, s.wake = false, time.Time{}
 	d := jobset.Decide(s.set, s.record, s.now, mostAtOnce)
+	if !d.Finished {
+		s.wake = d.Wake
+	}
 	for _, ref := range d.Delete {
 		if j := s.find(ref); j != nil {
 			s.delete(j)

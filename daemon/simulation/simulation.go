@@ -387,6 +387,7 @@ func (s *simulation) next() (next time.Time, others bool) {
 		if !set.begun {
 			note(set.begin)
 		}
+		note(set.wake)
 	}
 	for _, j := range s.jobs {
 		if !j.begun {

@@ -38,6 +38,11 @@ func jobOfSet(name, group, restart string) *batchv1.Job {
 	}}
 }
 
+func failedJob(j *batchv1.Job) *batchv1.Job {
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded"}}
+	return j
+}
+
 func setCases() map[string]setCase {
 	condition := func(t jobsetv1.JobSetConditionType, reason, message string) func(*jobsetv1.JobSet) {
 		return func(js *jobsetv1.JobSet) {
@@ -111,6 +116,11 @@ func setCases() map[string]setCase {
 			events: event("RestartJobSetFailurePolicyAction", "applying RestartJobSet failure policy action (first failed job: s-data-0)"),
 			want: []string{"none is made again until all are gone (BlockingRecreate): s-data-0.", "It may begin anew 2 times more (maxRestarts 3).",
 				"(first failed job: s-data-0)"}},
+		"the next attempt is put off": {change: func(js *jobsetv1.JobSet) {
+			js.Status.Restarts = 9
+			js.Spec.FailurePolicy = &jobsetv1.FailurePolicy{MaxRestarts: 30}
+		}, jobs: []*batchv1.Job{failedJob(jobOfSet("s-data-0", "data", "9"))},
+			want: []string{"begins anew at", "Job s-data-0 of attempt 10 has failed, and the next attempt begins at", "attempts that fail soon"}},
 		"what has to succeed": {change: func(js *jobsetv1.JobSet) {
 			js.Spec.SuccessPolicy = &jobsetv1.SuccessPolicy{Operator: jobsetv1.OperatorAll, TargetReplicatedJobs: []string{"workers"}}
 		}, want: []string{"once all Jobs of workers have succeeded: 0 of 2 have."}},

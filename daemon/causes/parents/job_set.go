@@ -43,6 +43,7 @@ var jobSetCauses = []jobSetCause{
 	jobSetPaused,
 	jobSetRefused,
 	jobSetFormer,
+	jobSetDelayed,
 	jobSetTold,
 	jobSetGang,
 	jobSetGroups,
@@ -324,6 +325,36 @@ func jobSetFormer(v *jobSetView) []why.Cause {
 	}
 	c.Message += listed(former) + "."
 	return []why.Cause{c}
+}
+
+// jobSetDelayed is the attempt that waits, since those before have failed soon.
+func jobSetDelayed(v *jobSetView) []why.Cause {
+	if !v.goesOn() {
+		return nil
+	}
+	var began time.Time
+	failed := ""
+	for _, j := range v.jobs {
+		if !attemptIn(v.set, j) {
+			continue
+		}
+		if at := j.CreationTimestamp.Time; began.IsZero() || at.Before(began) {
+			began = at
+		}
+		if end := batch.End(&j.Status); end != nil && end.Type == batchv1.JobFailed && (failed == "" || j.Name < failed) {
+			failed = j.Name
+		}
+	}
+	next := jobset.NextAttempt(v.set.Status.Restarts, began)
+	if failed == "" || !next.After(v.Now) {
+		return nil
+	}
+	when := next.UTC().Format(time.RFC3339)
+	return []why.Cause{{
+		Type: "RestartDelayed", Brief: "begins anew at " + when, Details: map[string]string{"at": when, "job": failed},
+		Message: fmt.Sprintf("Job %s of attempt %d has failed, and the next attempt begins at %s: attempts that fail soon follow each other ever later.",
+			failed, v.set.Status.Restarts+1, when),
+	}}
 }
 
 // listed names the first few.
