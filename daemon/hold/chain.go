@@ -19,17 +19,9 @@ const maxChain = 50
 // Chain returns the Jobs and JobSets for which a Job waits, and behind each those for which that waits in turn: once each, and no more than
 // can be shown.
 func Chain(s *store.Snapshot, j *batchv1.Job) (chain []picture.Link, err error) {
-	return chainOf(s, j.Namespace, linkOf(j))
-}
-
-// ChainOfSet returns those for which a JobSet waits, in the same way.
-func ChainOfSet(s *store.Snapshot, js *jobsetv1.JobSet) (chain []picture.Link, err error) {
-	return chainOf(s, js.Namespace, linkOfSet(js))
-}
-
-func chainOf(s *store.Snapshot, namespace string, of link) ([]picture.Link, error) {
-	w := walk{store: s, namespace: namespace, seen: map[string]bool{of.Ref(): true}}
-	err := w.over(of, 0)
+	of := linkOf(j)
+	w := walk{store: s, namespace: j.Namespace, seen: map[string]bool{of.Ref(): true}}
+	err = w.over(of, 0)
 	return w.chain, err
 }
 
