@@ -88,25 +88,30 @@ func Others(completions int32, a, b []Interval) (left []Interval) {
 	return left
 }
 
-// Text writes a list as the status of a Job has it: two indexes that follow each other are not a range.
+// Text writes a list as the status of a Job has it: "1,3,4,7-9".
 func Text(intervals []Interval) string {
-	var out []byte
-	for n, i := range intervals {
-		if n > 0 {
-			out = append(out, ',')
-		}
-		out = strconv.AppendInt(out, int64(i.First), 10)
-		switch i.Last - i.First {
-		case 0:
-			continue
-		case 1:
-			out = append(out, ',')
-		default:
-			out = append(out, '-')
-		}
-		out = strconv.AppendInt(out, int64(i.Last), 10)
+	var s []byte
+	for _, i := range intervals {
+		s = AppendRun(s, i.First, i.Last)
 	}
-	return string(out)
+	return string(s)
+}
+
+// AppendRun appends indexes that follow each other to such a list: two of them are not written as a range.
+func AppendRun(s []byte, first, last int32) []byte {
+	if len(s) > 0 {
+		s = append(s, ',')
+	}
+	s = strconv.AppendInt(s, int64(first), 10)
+	switch {
+	case last == first:
+		return s
+	case last == first+1:
+		s = append(s, ',')
+	default:
+		s = append(s, '-')
+	}
+	return strconv.AppendInt(s, int64(last), 10)
 }
 
 // FirstCommon returns the lowest index that is in both lists.

@@ -2,7 +2,6 @@ package job
 
 import (
 	"math/bits"
-	"strconv"
 
 	"github.com/jobd/jobd/api/indexes"
 )
@@ -235,7 +234,7 @@ func (x *Indexes) common(y *Indexes) int {
 func (x *Indexes) String() string {
 	var s []byte
 	for first, last, ok := x.run(0); ok; first, last, ok = x.run(last + 1) {
-		s = appendRun(s, first, last)
+		s = indexes.AppendRun(s, first, last)
 	}
 	return string(s)
 }
@@ -262,22 +261,6 @@ func (x *Indexes) is(s string) bool {
 		first, last, ok = x.run(last + 1)
 	}
 	return s == ""
-}
-
-func appendRun(s []byte, first, last int32) []byte {
-	if len(s) > 0 {
-		s = append(s, ',')
-	}
-	s = strconv.AppendInt(s, int64(first), 10)
-	switch {
-	case last == first:
-		return s
-	case last == first+1:
-		s = append(s, ',')
-	default:
-		s = append(s, '-')
-	}
-	return strconv.AppendInt(s, int64(last), 10)
 }
 
 // ParseIndexes parses what String returns. Indexes at or above limit, and whatever is malformed, are left out.
