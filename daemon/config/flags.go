@@ -116,7 +116,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.HistoryAge.Duration, "history-age", 365*24*time.Hour,
 		"how long \"jobctl history\" shows a Job after its end; 0 keeps no history")
 	flags.StringVar(&c.HistorySize, "history-size", "128Mi",
-		"how much of the database the history of Jobs may take; the oldest goes first")
+		"how much of the database the history of Jobs may take; the oldest of the namespaces with most goes first")
 	flags.StringVar(&c.RegistryHosts, "registry-hosts", "",
 		"directory of mirrors and certificates of registries, as containerd's /etc/containerd/certs.d (ROOT/hosts)")
 	flags.StringSliceVar(&c.LocalImages, "local-images", []string{},

@@ -2,8 +2,9 @@
 //
 // Ended Jobs come in one by one (Log.Append), in the transaction that ends them. They are stored as they come, and once
 // there are enough of them, together in compressed blocks. A block begins with the hashes of what Jobs can be found by, so
-// that a search decodes only the blocks with something to find. Pages of Jobs go out (Read). The oldest blocks are removed
-// when all are too large or too old. It writes under two resources of its own in the store, which no client sees.
+// that a search decodes only the blocks with something to find. Pages of Jobs go out (Read). What is too old is removed, and
+// when all is too large, the oldest of the namespaces that have most (Prune). It writes under two resources of its own in
+// the store, which no client sees.
 package history
 
 import (
@@ -53,6 +54,9 @@ type piece struct {
 	jobs  uint64
 	ended int64 // when the last of them ended, in seconds since 1970
 	size  int64
+
+	// shares say who has how much of a block; nil while nobody has asked.
+	shares []share
 }
 
 func newPiece(resource string, first uint64, jobs []wire.Job, size int) piece {
@@ -164,40 +168,17 @@ func (l *Log) merge(w Writer, next uint64, jobs []wire.Job) error {
 	return nil
 }
 
-// Prune removes what is too old, and the oldest of what is too much, at most n pieces. It reports whether that was all.
-func (l *Log) Prune(w Writer, now time.Time, n int) (done bool) {
-	var size int64
-	for _, of := range [][]piece{l.blocks, l.pending} {
-		for _, p := range of {
-			size += p.size
-		}
-	}
-	oldest := now.Add(-l.limits.Age).Unix()
-	for _, of := range []*[]piece{&l.blocks, &l.pending} {
-		for len(*of) > 0 {
-			p := (*of)[0]
-			if p.ended >= oldest && size <= l.limits.Size {
-				break
-			}
-			if n--; n < 0 {
-				return false
-			}
-			w.Delete(p.key)
-			size -= p.size
-			*of = (*of)[1:]
-		}
-	}
-	return true
-}
-
 // blockFormat is the first byte of a block.
 const blockFormat = 1
 
 // encodeBlock returns a block: its format in a byte, the number of hashes as a uvarint, the hashes in order, 4 bytes each,
-// and the Jobs as compressed lines.
+// the shares, and the Jobs as compressed lines.
 func encodeBlock(jobs []wire.Job) ([]byte, error) {
 	var hashes []uint32
 	for i := range jobs {
+		if jobs[i].UID == "" {
+			continue // a gap
+		}
 		for _, t := range terms(&jobs[i]) {
 			hashes = append(hashes, hash(t))
 		}
@@ -212,6 +193,9 @@ func encodeBlock(jobs []wire.Job) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b, err = appendShares(b, sharesOf(lines)); err != nil {
+		return nil, err
+	}
 	// A block is small, and so is the window.
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10),
 		zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
@@ -221,7 +205,7 @@ func encodeBlock(jobs []wire.Job) ([]byte, error) {
 	return encoder.EncodeAll(lines, b), nil
 }
 
-// block is a block whose Jobs are still compressed.
+// block is a block whose Jobs are still compressed. What is before them in lines, decoders skip.
 type block struct{ hashes, lines []byte }
 
 func openBlock(value []byte) (b block, err error) {
@@ -261,10 +245,15 @@ func newDecoder() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
 }
 
-// encodeLines returns a line for each Job: the Job as JSON and, after a tab, its pods, which most readers leave out.
+// encodeLines returns a line for each Job: the Job as JSON and, after a tab, its pods, which most readers leave out. One
+// that was removed is an empty line, so that those behind it keep their numbers.
 func encodeLines(jobs []wire.Job) ([]byte, error) {
 	var b []byte
 	for _, j := range jobs {
+		if j.UID == "" {
+			b = append(b, '\n')
+			continue
+		}
 		pods := j.Pods
 		j.Pods = nil
 		for i, part := range []any{&j, pods} {

@@ -371,7 +371,11 @@ func (c *Ledger) Finish(p *loop.Pass) error {
 		c.ended, c.prune = nil, true
 	}
 	if c.prune {
-		c.prune = !c.log.Prune(p, p.Now, loop.Budget/2)
+		done, err := c.log.Prune(p, p.Now, loop.Budget/2)
+		if err != nil {
+			return err
+		}
+		c.prune = !done
 	}
 	return nil
 }
