@@ -34,6 +34,9 @@ const (
 	Dropped What = "Dropped"
 	// Lost: the container was started, or may have been, and it is not known how it ended.
 	Lost What = "Lost"
+	// Held: the runtime holds the container, whose start is not on record, since an earlier daemon ended between the two.
+	// Status says how it is. The launch that is due finds it; if the pod is to end before, this is what is known of it.
+	Held What = "Held"
 	// SandboxLost: what was set up for the pod is gone, since the host went down. It is set up anew if the pod goes on.
 	SandboxLost What = "SandboxLost"
 	// Checked: a probe or hook of the running container has answered. OK is its result, and Verdict says that the
@@ -87,7 +90,7 @@ type Observation struct {
 	Reason, Message string
 	Image           runtime.Image  // Pulled, Started
 	Took            time.Duration  // Pulled, HostStops
-	Status          runtime.Status // Started, Exited
+	Status          runtime.Status // Started, Exited, Held
 	IPs             []string       // SetUp
 	Check           Check          // Checked
 	OK, Verdict     bool           // Checked; Resized, SignalSent, Paused and Continued have OK too

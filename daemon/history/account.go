@@ -40,7 +40,7 @@ type Pod struct {
 func (p *Pod) Fold(observations []duty.Observation) (changed bool) {
 	for i := range observations {
 		o := &observations[i]
-		if o.What != duty.Exited && o.What != duty.Lost {
+		if held := o.What == duty.Held && o.Status.State == runtime.Exited; !held && o.What != duty.Exited && o.What != duty.Lost {
 			continue
 		}
 		at := slices.IndexFunc(p.Containers, func(c wire.Container) bool { return c.Name == o.Container })

@@ -64,8 +64,9 @@ type issuedEnd struct {
 // issued is what was asked for one container.
 type issued struct {
 	name     string
-	launched int // newest attempt that was given to the worker, plus one
-	failed   int // launches of it that failed in a row
+	launched int               // newest attempt that was given to the worker, plus one
+	held     *duty.Observation // the next attempt, if the runtime holds it from an earlier daemon
+	failed   int               // launches of it that failed in a row
 	failedAt time.Time
 	failedOf string    // the volume whose image could not be had; empty if it was something else
 	image    string    // of the last one that failed
@@ -79,6 +80,11 @@ type issued struct {
 	unhealthy   int
 	failedCheck duty.Check
 	failure     string
+}
+
+// stopAnew forgets what was done to end the container.
+func (i *issued) stopAnew() {
+	i.stopping, i.killed, i.hooking, i.hooked = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
 // Record notes that the actions were given to the pod's worker. The loop calls it once they are committed.
@@ -104,7 +110,7 @@ func (i *Issued) Record(actions []duty.Action, now time.Time) {
 		switch {
 		case a.Kind == duty.Launch:
 			c.launched = a.Attempt + 1
-			c.stopping, c.killed, c.hooking, c.hooked = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+			c.stopAnew()
 		case a.Kind == duty.RunPreStop:
 			c.hooking = now
 		case a.Signal == syscall.SIGKILL:
@@ -140,6 +146,9 @@ func (i *Issued) of(name string) *issued {
 func (i *Issued) started(name string) {
 	if i.open == nil {
 		return
+	}
+	if c := i.find(name); c != nil {
+		c.held = nil
 	}
 	i.open.containers = slices.DeleteFunc(i.open.containers, func(c issued) bool {
 		return c == issued{name: name, launched: c.launched}

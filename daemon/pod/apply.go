@@ -54,6 +54,7 @@ func Apply(pod *corev1.Pod, issued *Issued, observations []duty.Observation, now
 		}
 	}
 	if !podspec.Ended(pod) {
+		f.takeHeld()
 		f.signal()
 		f.derive()
 	}
@@ -201,9 +202,9 @@ func (f *folder) foldContainer(o duty.Observation) {
 	case duty.Checked:
 		f.checked(c, o)
 	case duty.Dropped:
-		if i := f.issued.find(o.Container); i != nil && i.launched == o.Attempt+1 {
-			i.launched = 0
-		}
+		f.dropped(o)
+	case duty.Held:
+		f.issued.of(o.Container).held = &o
 	case duty.Lost:
 		f.lost(c, o)
 	}
@@ -404,7 +405,7 @@ func (i *Issued) fail(c container, o duty.Observation) {
 	if !o.At.After(e.failedAt) {
 		return // it was folded in before, and the next launch may be under way
 	}
-	e.launched = 0
+	e.launched, e.held = 0, nil
 	if e.image != c.spec.Image {
 		e.image, e.failed = c.spec.Image, 0
 	}

@@ -101,6 +101,21 @@ var sentences = []struct {
 		p.issued = Issued{}
 		return nil
 	}},
+	{form(`jobd restarts and finds (\S+) (running|exited with (\d+))`), func(p *play, _ string, w []string) []duty.Observation {
+		name, attempt := p.attempt(w[0])
+		if c := find(p.pod, name); !c.running() {
+			attempt = c.next()
+		}
+		code, _ := strconv.Atoi(w[2])
+		held := p.started(name, attempt).Status
+		if held.State = runtime.Running; w[1] != "running" {
+			held = p.exited(name, attempt, code).Status
+			held.State = runtime.Exited
+		}
+		held.ID = runtime.ContainerID(string(p.pod.UID), name, attempt)
+		p.issued = Issued{}
+		return Recover(p.pod, []runtime.Status{held}, false, p.now)
+	}},
 	{form(`the host reboots`), func(p *play, _ string, _ []string) []duty.Observation {
 		p.issued = Issued{}
 		return Recover(p.pod, nil, true, p.now)

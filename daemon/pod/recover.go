@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +43,7 @@ func (c container) newest() Attempt {
 // Recover compares the status of a pod with the containers of it that the runtime holds after a restart of the daemon,
 // and returns what has happened in between.
 //
-// A start that is not on record is not reported: Next asks for it again, and the runtime finds the container. A pod
+// A start that is not on record is reported as Held: Next asks for it again, and the runtime finds the container. A pod
 // that is to end, or is paused, is not asked to start anything, so its containers are reported as they are; and so are ephemeral ones,
 // for which a pod that has ended meanwhile does not ask. With rebooted, launches that were due and are not held are Lost: nobody can
 // know whether they had happened.
@@ -61,7 +62,7 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 		}
 		return runtime.Status{}, false
 	}
-	idle := isEnding(pod, now) || MayBePaused(pod)
+	idle := isIdle(pod, now)
 	if terminated(pod) {
 		see(duty.Observation{What: duty.HostStays})
 	}
@@ -71,7 +72,12 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 		switch {
 		case !ok && a.Running:
 			see(o)
-		case !ok || !a.Running && !idle && !a.ephemeral:
+		case !ok:
+		case !a.Running && !idle && !a.ephemeral:
+			if s.State == runtime.Running || s.State == runtime.Exited {
+				o.What = duty.Held
+				see(o)
+			}
 		case s.State == runtime.Running && !a.Running:
 			o.What = duty.Started
 			see(o)
@@ -94,6 +100,42 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 		}
 	}
 	return seen
+}
+
+// isIdle reports whether a pod is not asked to start anything, because it is to end or is paused.
+func isIdle(pod *corev1.Pod, now time.Time) bool { return isEnding(pod, now) || MayBePaused(pod) }
+
+// takeHeld reports the containers that are Held and will not be launched any more, as the pod is idle since: they are ended,
+// or paused, like others.
+func (f *folder) takeHeld() {
+	containers := f.issued.look().containers
+	for _, i := range slices.Clone(containers) {
+		c := find(f.pod, i.name)
+		switch {
+		case i.held == nil:
+		case c.spec == nil || c.running() || i.held.Attempt != c.next():
+			f.issued.of(i.name).held = nil
+		case i.launched == 0 && isIdle(f.pod, f.now):
+			o := *i.held
+			f.issued.of(i.name).held = nil
+			if o.What = duty.Started; o.Status.State == runtime.Exited {
+				o.What = duty.Exited
+			}
+			f.foldContainer(o)
+		}
+	}
+}
+
+// dropped folds in that a launch was called off. What has called it off has done nothing to a container that is Held.
+func (f *folder) dropped(o duty.Observation) {
+	i := f.issued.find(o.Container)
+	if i == nil || i.launched != o.Attempt+1 {
+		return
+	}
+	i.launched = 0
+	if i.held != nil {
+		i.stopAnew()
+	}
 }
 
 // isEnding reports whether the running containers of a pod are to end, even if they are started anew afterwards.

@@ -95,7 +95,7 @@ func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, no
 	}
 	seen := pod.Recover(obj, held, rebooted, now)
 	for i := range seen {
-		if seen[i].What == duty.Exited {
+		if seen[i].Status.State == runtime.Exited {
 			if c := podspec.Find(&obj.Spec, seen[i].Container); c != nil {
 				seen[i].Status.Message = p.terminationMessage(seen[i].Status, p.tailed(obj, c, seen[i].Attempt))
 			}
