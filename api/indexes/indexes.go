@@ -5,9 +5,14 @@ package indexes
 import (
 	"fmt"
 	"iter"
+	"sort"
 	"strconv"
 	"strings"
 )
+
+// Listed is how many indexes of a Job are listed one by one, the first ones. A cluster bounds completions there where it has to
+// name indexes; a Job may have 2^31.
+const Listed = 100_000
 
 // Interval is a range of indexes, both ends included.
 type Interval struct{ First, Last int32 }
@@ -60,6 +65,12 @@ func Of(list string, completions int32) iter.Seq[int32] {
 			}
 		}
 	}
+}
+
+// Has reports whether an index is in a list.
+func Has(intervals []Interval, index int32) bool {
+	i := sort.Search(len(intervals), func(i int) bool { return intervals[i].Last >= index })
+	return i < len(intervals) && intervals[i].First <= index
 }
 
 func Count(intervals []Interval) int64 {

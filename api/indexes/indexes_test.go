@@ -80,6 +80,15 @@ func TestIndexListsAgreeWithSets(t *testing.T) {
 	})
 }
 
+func TestHas(t *testing.T) {
+	list := []Interval{{1, 1}, {3, 5}}
+	for i, want := range []bool{false, true, false, true, true, true, false} {
+		if Has(list, int32(i)) != want || Has(nil, int32(i)) {
+			t.Errorf("index %d", i)
+		}
+	}
+}
+
 func TestEachRun(t *testing.T) {
 	for given, want := range map[string]int{"": 0, "1": 1, "1,3-5": 2, "0-9,11,13-14": 3, "x,3-1,-2,5-": 0} {
 		got := 0

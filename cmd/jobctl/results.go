@@ -25,6 +25,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/indexes"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/internal/printable"
@@ -37,6 +38,8 @@ type Results struct {
 	Namespace  string   `json:"namespace"`
 	Job        string   `json:"job"`
 	Items      []Result `json:"items"`
+
+	unlisted int // indexes that are too many to be listed though they have had no pod
 }
 
 const resultsVersion = "results.jobd.dev/v1"
@@ -98,6 +101,9 @@ func writeResults(ctx context.Context, f cmdutil.Factory, streams genericiooptio
 	if leftOut > 0 {
 		fmt.Fprintf(streams.ErrOut, "Warning: the history has not kept the results of %d pods, since those before were more than 1 MiB\n", leftOut)
 	}
+	if r.unlisted > 0 {
+		fmt.Fprintf(streams.ErrOut, "Warning: the last %d indexes are listed only if they have had a pod\n", r.unlisted)
+	}
 	switch output {
 	case "json":
 		return writeJSON(streams.Out, r)
@@ -136,8 +142,11 @@ func resultsOf(ctx context.Context, client kubernetes.Interface, namespace, name
 			all = withPast(all, past.Pods)
 		}
 	}
+	if gone == nil && indexes.Listed < ptr.Deref(j.Spec.Completions, 0) {
+		r.unlisted = int(*j.Spec.Completions) - indexes.Listed
+	}
 	if gone == nil && ptr.Deref(j.Spec.CompletionMode, "") == batchv1.IndexedCompletion {
-		for index := range int(ptr.Deref(j.Spec.Completions, 0)) { // those that have had no pod
+		for index := range min(indexes.Listed, int(ptr.Deref(j.Spec.Completions, 0))) { // those that have had no pod
 			all = append(all, Result{Index: &index, Result: "Waiting", names: valueNames(values.Of(index)), Values: valuesOf(values.Of(index))})
 		}
 	}

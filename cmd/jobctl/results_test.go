@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,10 @@ func TestRetryByValues(t *testing.T) {
 		if got != c.want || (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 			t.Errorf("%s: %q %v", c.given, got, err)
 		}
+	}
+	j.Spec.Completions = ptr.To[int32](math.MaxInt32)
+	if got, err := withValues(j, values, []string{"bs=x"}); got != "0,2" || err != nil {
+		t.Errorf("of a Job with more indexes than values: %q %v", got, err)
 	}
 	if _, err := withValues(j, nil, []string{"lr=1"}); err == nil {
 		t.Error("of a Job without values")

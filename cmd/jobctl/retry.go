@@ -163,20 +163,20 @@ func withValues(j *batchv1.Job, values *batch.IndexValues, given []string) (stri
 		wanted[name] = append(wanted[name], value)
 	}
 	n := ptr.Deref(j.Spec.Completions, 0)
-	done := map[int32]bool{}
-	for i := range indexes.Of(j.Status.CompletedIndexes, n) {
-		done[i] = true
-	}
+	done, _ := indexes.Parse(j.Status.CompletedIndexes, n)
 	var fit []string
 	some := false
-	for index := range n {
-		if slices.ContainsFunc(values.Of(int(index)), func(v batch.IndexValue) bool {
-			of, asked := wanted[v.Name]
-			return asked && !slices.Contains(of, v.Value)
-		}) {
+	for index := range min(n, int32(len(values.Data))) { // those behind have no values
+		fitting := 0
+		for _, v := range values.Of(int(index)) {
+			if slices.Contains(wanted[v.Name], v.Value) {
+				fitting++
+			}
+		}
+		if fitting < len(wanted) {
 			continue
 		}
-		if some = true; !done[index] {
+		if some = true; !indexes.Has(done, index) {
 			fit = append(fit, strconv.Itoa(int(index)))
 		}
 	}

@@ -273,6 +273,12 @@ func (r *Report) outcomes() []outcome {
 		}
 		out = append(out, o)
 	}
+	if j := r.Job; j != nil && ptr.Deref(j.Spec.Completions, 0) > indexes.Listed {
+		out = append(out, outcome{
+			name:   fmt.Sprintf("indexes %d to %d", indexes.Listed, *j.Spec.Completions-1),
+			reason: "they are too many to be told of one by one, but for those with a pod",
+		})
+	}
 	return out
 }
 
@@ -289,7 +295,7 @@ func (r *Report) told() map[int]progress.PodState {
 		return told
 	}
 	n := *j.Spec.Completions
-	for i := range n {
+	for i := range min(n, indexes.Listed) {
 		told[int(i)] = ""
 	}
 	if batch.End(&j.Status) != nil { // before it has ended, it may not have counted a pod that has
@@ -299,11 +305,15 @@ func (r *Report) told() map[int]progress.PodState {
 			}
 		}
 	}
-	for i := range indexes.Of(j.Status.CompletedIndexes, n) {
-		told[int(i)] = progress.Succeeded
-	}
-	for i := range indexes.Of(ptr.Deref(j.Status.FailedIndexes, ""), n) {
-		told[int(i)] = progress.Failed
+	for state, list := range map[progress.PodState]string{
+		progress.Succeeded: j.Status.CompletedIndexes, progress.Failed: ptr.Deref(j.Status.FailedIndexes, ""),
+	} {
+		in, _ := indexes.Parse(list, n)
+		for i := range told {
+			if indexes.Has(in, int32(i)) {
+				told[i] = state
+			}
+		}
 	}
 	return told
 }

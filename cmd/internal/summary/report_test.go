@@ -3,6 +3,7 @@ package summary
 import (
 	"encoding/json"
 	"encoding/xml"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/indexes"
 	"github.com/jobd/jobd/cmd/internal/progress"
 )
 
@@ -128,6 +130,20 @@ func TestEveryIndexIsATest(t *testing.T) {
 		if got := strings.Join(is, ", "); got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", rule, got, c.want)
 		}
+	}
+}
+
+// A Job may have 2^31 indexes. Those with a pod are in the report, wherever they are.
+func TestJUnitOfTooManyIndexes(t *testing.T) {
+	r := Report{Job: job(batchv1.JobFailed, "FailedIndexes"), Pods: []*progress.Pod{pod("a", 2_000_000_000, progress.Failed, 3)}}
+	r.Job.Spec.CompletionMode, r.Job.Spec.Completions = ptr.To(batchv1.IndexedCompletion), ptr.To[int32](math.MaxInt32)
+	r.Job.Status.CompletedIndexes = "0-1999999999"
+	out := r.outcomes()
+	if len(out) != indexes.Listed+2 || *out[len(out)-2].index != 2_000_000_000 || out[0].state != progress.Succeeded {
+		t.Fatalf("%d outcomes", len(out))
+	}
+	if last := out[len(out)-1]; last.name != "indexes 100000 to 2147483646" || last.state != "" {
+		t.Errorf("the last is %+v", last)
 	}
 }
 
