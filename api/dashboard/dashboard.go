@@ -25,8 +25,12 @@ const Path = "/dashboard/"
 //go:embed page
 var embedded embed.FS
 
+// again is the hash of the script in the page itself, which loads the page anew when one of its files could not be loaded: what
+// a file did could not be told by another file that may be missing too.
+const again = "sha256-nvvT6RvuljrwzaRyoVKKLlHHe28tyUlu2Bbin4nPMrg="
+
 // policy lets the page load only its own files and speak only to where it came from. Nothing can frame it.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self' '" + again + "'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 // Confine sets the headers of every answer to a browser: what the page may do, and that nothing of it is kept.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -137,6 +138,21 @@ func evaluate[T any](b *browser, expression string) (T, error) {
 func (b *browser) at(place string) {
 	b.t.Helper()
 	value[string](b, fmt.Sprintf("location.hash = '#/' + %q", place))
+}
+
+// loses makes every request fail whose address fits one of the patterns.
+func (b *browser) loses(patterns ...string) {
+	b.t.Helper()
+	blocked := network.SetBlockedURLsParams{URLPatterns: []*network.BlockPattern{}}
+	for _, pattern := range patterns {
+		blocked.URLPatterns = append(blocked.URLPatterns, &network.BlockPattern{URLPattern: pattern, Block: true})
+	}
+	if _, err := chromedp.Call(b.ctx, network.Enable, network.EnableParams{}); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := chromedp.Call(b.ctx, network.SetBlockedURLs, blocked); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // sound fails the test if the console has reported an error.

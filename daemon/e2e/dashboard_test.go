@@ -384,3 +384,22 @@ spec:
       containers: [{name: c, image: busybox:1.36}]
 `, count, parallelism)
 }
+
+// TestDashboardThatIsLoadedInPart: a file of the page, or the first answer, that does not come leaves no empty page, and the page is there
+// as soon as it does.
+func TestDashboardThatIsLoadedInPart(t *testing.T) {
+	t.Parallel()
+	d := start(t, "--runtime", "simulated")
+	b := openBrowser(t)
+	b.do(chromedp.Navigate(d.dashboard()))
+	b.shows("There are no Jobs")
+	for _, lost := range []string{"log.js", "app.js", "style.css", "selfsubjectreviews"} {
+		b.loses("*://*:*/*" + lost + "*")
+		b.do(chromedp.Reload())
+		b.until(`document.body.innerText.includes('Loading…') || document.body.innerText.includes('Failed to fetch')`)
+		b.loses()
+		b.shows("There are no Jobs")
+		b.until(`document.styleSheets.length === 2`)
+	}
+	b.sound()
+}

@@ -30,7 +30,7 @@ export async function request(path, {method = 'GET', body, type = 'application/j
 const manager = '?fieldManager=jobd-dashboard';
 
 export const get = async (path, signal) => (await request(path, {signal})).json();
-export const post = async (path, body = {}) => (await request(path + manager, {method: 'POST', body})).json();
+export const post = async (path, body = {}, signal) => (await request(path + manager, {method: 'POST', body, signal})).json();
 export const patch = async (path, body) =>
   (await request(path + manager, {method: 'PATCH', body, type: 'application/merge-patch+json'})).json();
 

@@ -44,7 +44,7 @@ async function begin(given) {
   current.abort();
   try {
     const {status: {userInfo}} = await post('apis/authentication.k8s.io/v1/selfsubjectreviews',
-      {apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview'});
+      {apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview'}, AbortSignal.timeout(10000));
     who.textContent = userInfo.username;
     begins(userInfo);
     show();
