@@ -181,6 +181,24 @@ func (b *browser) cell(index, count int) (x, y float64) {
 	return 0, 0
 }
 
+// click clicks at the cell of an index until an expression holds: what comes in meanwhile moves the drawing.
+func (b *browser) click(index, count int, holds string) {
+	b.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		x, y := b.cell(index, count)
+		b.do(chromedp.MouseClickXY(x, y))
+		for range 100 {
+			if is, err := evaluate[bool](b, "!!("+holds+")"); err == nil && is {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if time.Now().After(end) {
+			b.fail(fmt.Errorf("not within %v of clicks: %s", patience, holds))
+		}
+	}
+}
+
 // dashboard runs `jobctl dashboard` until the test ends, and returns its link.
 func (d *daemon) dashboard(flags ...string) (link string) {
 	d.t.Helper()

@@ -53,9 +53,7 @@ func TestDashboard(t *testing.T) {
 	t.Run("the index that fails and its cause are found", func(t *testing.T) {
 		b.at("jobs/default/many")
 		b.shows("no row 3</script>")
-		x, y := b.cell(2, 4)
-		b.do(chromedp.MouseClickXY(x, y))
-		b.shows("Index 2: failed")
+		b.click(2, 4, `document.body.innerText.includes('Index 2: failed')`)
 		pod := d.pods("many")
 		var failed string
 		for _, p := range pod {
@@ -296,15 +294,13 @@ func TestDashboardOfManyIndexes(t *testing.T) {
 		b.do(chromedp.MouseEvent(chromedp.MouseMoved, x, y))
 		b.until(fmt.Sprintf(`document.querySelector('.jp-tip').textContent.startsWith('Index %d: ')`, index))
 	}
-	x, y := b.cell(7, count)
-	b.do(chromedp.MouseClickXY(x, y))
 	var pod string
 	for _, p := range d.pods("sweep") {
 		if p.Labels[batchv1.JobCompletionIndexAnnotation] == "7" {
 			pod = p.Name
 		}
 	}
-	b.until(fmt.Sprintf(`[...document.querySelectorAll('.jp-detail a')].some(a => a.textContent === %q)`, pod))
+	b.click(7, count, fmt.Sprintf(`[...document.querySelectorAll('.jp-detail a')].some(a => a.textContent === %q)`, pod))
 	b.do(chromedp.KeyEvent(kb.End))
 	b.until(`document.querySelector('.jp-tip').textContent.startsWith('Index 99999: waiting')`)
 	b.sound()

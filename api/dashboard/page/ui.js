@@ -24,8 +24,15 @@ export function duration(seconds) {
   return Math.floor(s / 86400) + ' d';
 }
 
-export const ago = time => time ? duration((Date.now() - Date.parse(time)) / 1000) + ' ago' : '–';
-export const between = (from, to) => from ? duration(((to ? Date.parse(to) : Date.now()) - Date.parse(from)) / 1000) : '–';
+// age is how long ago a time is; it goes on while it is looked at.
+const age = (time, after) => h('time', {datetime: time, title: moment(time), 'data-after': after}, ageText(time, after));
+const ageText = (time, after) => duration((Date.now() - Date.parse(time)) / 1000) + after;
+setInterval(() => {
+  if (!document.hidden) for (const e of document.querySelectorAll('time')) e.textContent = ageText(e.dateTime, e.dataset.after);
+}, 5000);
+
+export const ago = time => time ? age(time, ' ago') : '–';
+export const between = (from, to) => !from ? '–' : to ? duration((Date.parse(to) - Date.parse(from)) / 1000) : age(from, '');
 export const moment = time => time ? new Date(time).toLocaleString() : '–';
 
 export function bytes(n) {
