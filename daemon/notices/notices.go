@@ -288,6 +288,7 @@ func (t *Teller) forget(p *loop.Pass, key string, uid types.UID, rec *record) {
 		p.Delete(markKey(uid))
 	}
 	delete(t.known, uid)
+	delete(t.recovered, uid)
 }
 
 // JobChanged lets it be decided what a change of a Job means.
