@@ -437,6 +437,9 @@ func (s *Server) add(kinds []*kind.Kind) error {
 	return nil
 }
 
+// Local answers as the socket does, to a program that has the server in its own process.
+func (s *Server) Local() http.Handler { return s.local.handler }
+
 // Serve answers on all listeners until ctx is done or one of them fails. Then it waits a little for requests to
 // end, and returns nil when ctx was the cause.
 func (s *Server) Serve(ctx context.Context, listeners ...*listen.Listener) error {

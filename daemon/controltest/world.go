@@ -33,6 +33,7 @@ import (
 	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
 )
@@ -70,6 +71,8 @@ type World struct {
 	Occupied        func(bool)
 	MultiKueue      bool
 	Full            func(namespace string) error // nil: no disk is full
+	// Between puts something between the workers and the runtime; nil: nothing.
+	Between func(runtime.Runtime) runtime.Runtime
 	// HistoryBytes is how much the store keeps of what was superseded; 0 for as much as usual.
 	HistoryBytes int64
 
@@ -110,8 +113,12 @@ func (w *World) Start() {
 	if w.Self != nil {
 		name = w.Self.Name
 	}
+	var below runtime.Runtime = w.Runtime
+	if w.Between != nil {
+		below = w.Between(below)
+	}
 	workers := worker.New(worker.Config{
-		Runtime: w.Runtime, Images: w.Runtime, Spec: sandbox.SimulatedSpecs{}, Steps: w.Steps, Report: w.Inbox.Report, Logger: logger,
+		Runtime: below, Images: w.Runtime, Spec: sandbox.SimulatedSpecs{}, Steps: w.Steps, Report: w.Inbox.Report, Logger: logger,
 	})
 	if w.Volumes == nil {
 		w.Volumes = provision.Simulated{}

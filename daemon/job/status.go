@@ -123,6 +123,9 @@ func (d *decision) finish() {
 	if d.end.condition == batchv1.JobSuccessCriteriaMet {
 		t = batchv1.JobComplete
 		last.CompletionTime = d.time()
+		if start := last.StartTime; start != nil && last.CompletionTime.Before(start) { // the clock was set back
+			last.CompletionTime = start
+		}
 		if n := d.r.spec.completions; n >= 0 && last.Succeeded > n {
 			d.Events = append(d.Events, tooManySucceeded())
 		}
