@@ -3,6 +3,7 @@ package volume
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -69,7 +70,12 @@ func (h *hostMounts) of(path string) (*mountinfo.Info, error) {
 			h.at[m.Mountpoint] = m
 		}
 	}
-	for dir := realPath(path); ; dir = filepath.Dir(dir) {
+	// Where something is mounted is found first, without a look at it: a server of NFS may be silent.
+	at := filepath.Join(realPath(filepath.Dir(path)), filepath.Base(path))
+	if h.at[at] == nil {
+		at = realPath(path)
+	}
+	for dir := at; ; dir = filepath.Dir(dir) {
 		if on := h.at[dir]; on != nil {
 			h.found[path] = on
 			return on, nil
@@ -78,4 +84,19 @@ func (h *hostMounts) of(path string) (*mountinfo.Info, error) {
 			return nil, fmt.Errorf("path %q is not on a mount: %w", path, errdefs.ErrNotFound)
 		}
 	}
+}
+
+// restrictions returns, as options of a mount, what is forbidden on the mount of the host that a path is on. OCI runtimes do not keep
+// it: crun sets exactly the options that it is told.
+func (h *hostMounts) restrictions(path string) (options []string, err error) {
+	on, err := h.of(path)
+	if err != nil {
+		return nil, err
+	}
+	for option := range strings.SplitSeq(on.Options, ",") {
+		if slices.Contains([]string{"ro", "nosuid", "nodev", "noexec"}, option) {
+			options = append(options, option)
+		}
+	}
+	return options, nil
 }

@@ -47,19 +47,22 @@ func (v *Volumes) subPath(
 	}
 
 	target := filepath.Join(v.statePod(string(pod.UID)), "subpaths", container, strconv.Itoa(index))
-	if err := show(fd, target); err != nil {
+	if err := v.show(pod, fd, target); err != nil {
 		return "", fmt.Errorf("mount %s of %s: %w", sub, volume, err)
 	}
 	return target, nil
 }
 
 // show ensures that an open file is mounted at a place of a pod's own.
-func show(fd int, target string) error {
+func (v *Volumes) show(pod *corev1.Pod, fd int, target string) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return err
 	}
 	if shown, err := shows(target, &stat); err != nil || shown {
+		return err
+	}
+	if err := v.checkNested(pod, fd); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o711); err != nil {
