@@ -176,3 +176,46 @@ func TestMountsInPathsOfTheHostAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a user mounts in the home later is not mounted once more for each volume that shows it, where the host's mounts are shared.
+func TestMountsOfTheHostDoNotSpread(t *testing.T) {
+	v := newVolumes(t)
+	home := aHome(t, "shared", 0)
+	if err := unix.Mount("", filepath.Join(home, "shared"), "", unix.MS_SHARED, ""); err != nil {
+		t.Fatal(err)
+	}
+	v.node.HostPaths = allowing(home)
+	later := filepath.Join(home, "shared", "later")
+	if err := os.Mkdir(later, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		sub  string
+		mode corev1.MountPropagationMode
+		want int
+	}{
+		"by default":         {want: 1},
+		"by a subPath":       {sub: "later", want: 2},
+		"if a pod wants it":  {mode: corev1.MountPropagationHostToContainer, want: 2},
+		"for whoever has it": {mode: corev1.MountPropagationNone, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mount := corev1.VolumeMount{MountPath: "/m", SubPath: c.sub}
+			if c.mode != "" {
+				mount.MountPropagation = &c.mode
+			}
+			if _, err := setUp(v, podWith(hostPath(filepath.Join(home, "shared"), corev1.HostPathUnset), mount)); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Mount("tmpfs", later, "tmpfs", 0, ""); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := mountPoints(v.state); err != nil || len(got) != c.want {
+				t.Errorf("the pod has %d mounts, want %d: %v", len(got), c.want, err)
+			}
+			if err := errors.Join(v.TearDown("uid"), unix.Unmount(later, 0)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

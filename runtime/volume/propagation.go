@@ -9,6 +9,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/mountinfo"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // propagation returns how mounts spread between the host and a container (VolumeMount.MountPropagation), as an option
@@ -27,6 +29,18 @@ func propagation(m *corev1.VolumeMount, path string, host *hostMounts) (string, 
 		return "rshared", host.peers(path, "shared", "shared:")
 	}
 	return "", fmt.Errorf("mountPropagation %s is not known: %w", mode, errdefs.ErrInvalidArgument)
+}
+
+// spreads reports whether a container of the pod wants mounts of a volume to spread between the host and itself.
+func spreads(pod *corev1.Pod, volume string) bool {
+	for c := range podspec.Containers(&pod.Spec) {
+		for i := range c.VolumeMounts {
+			if m := &c.VolumeMounts[i]; m.Name == volume && m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hostMounts finds the mounts of the host that paths are on. All of them are read once, for the first path: there may be many
