@@ -59,9 +59,10 @@ func TestNamesOfProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const more = "x</process_name></process_info><process_info><pid>1</pid><process_name>init"
 	for name, want := range map[string]string{
 		"a&b": "a&b", "a &amp; b": "a & b", "<b>": "<b>", "a</process_name>": "a</process_name>", "<!--": "<!--", "&nbsp;": "&nbsp;",
-		"x</process_name></process_info><process_info><pid>1</pid><process_name>init": "x</process_name></process_info><process_info><pid>1</pid><process_name>init",
+		more: more,
 	} {
 		got, err := Parse([]byte(strings.Replace(string(answer), "./gpuhold", name, 1)))
 		if err != nil {
