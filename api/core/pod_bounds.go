@@ -22,9 +22,9 @@ func boundContainers(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.TooMany(path.Child("containers"), n, maxContainers)}
 }
 
-// maxHostMounts is how many mounts of the host a pod may need. Each container that starts, of any pod, copies all mounts of the
+// MaxHostMounts is how many mounts of the host a pod may need. Each container that starts, of any pod, copies all mounts of the
 // host first, and the kernel takes 100,000 (fs.mount-max). A cluster has no bound here, and nodes that become slow.
-const maxHostMounts = 256
+const MaxHostMounts = 256
 
 // boundMounts refuses a pod that needs more mounts of the host than that: one for each volume that is not made of files, and one for
 // each subPath.
@@ -44,10 +44,10 @@ func boundMounts(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			}
 		}
 	}
-	if mounts <= maxHostMounts {
+	if mounts <= MaxHostMounts {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path.Child("volumes"), field.OmitValueType{},
 		fmt.Sprintf("must not need more than %d mounts, and need %d: "+
-			"one for each volume in memory, path of the host, claim, image and share, and one for each volumeMount with a subPath", maxHostMounts, mounts))}
+			"one for each volume in memory, path of the host, claim, image and share, and one for each volumeMount with a subPath", MaxHostMounts, mounts))}
 }

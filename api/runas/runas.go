@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/hostimage"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const (
@@ -213,6 +214,14 @@ func (id *Identity) Check(spec *corev1.PodSpec, at *field.Path, whole bool) (err
 				"is mounted by root from any server: in this namespace mount it on the host, where an administrator can list it"))
 		}
 	}
+	podspec.Each(spec, at, func(c *corev1.Container, at *field.Path) {
+		for i := range c.VolumeMounts {
+			if p := c.VolumeMounts[i].MountPropagation; p != nil && *p != corev1.MountPropagationNone {
+				errs = append(errs, field.Forbidden(at.Child("volumeMounts").Index(i).Child("mountPropagation"),
+					"must be None in this namespace: what a user mounts would be mounted by root for each pod once more"))
+			}
+		}
+	})
 	for i := range spec.InitContainers {
 		errs = append(errs, id.container(spec.InitContainers[i].SecurityContext, at.Child("initContainers").Index(i), false, whole)...)
 	}

@@ -114,3 +114,21 @@ func TestCheckEphemeral(t *testing.T) {
 		t.Error(errs)
 	}
 }
+
+// What a user mounts in the home, root would mount in each pod that asks for it: a thousand file systems in hundreds of pods are all that
+// the kernel has room for.
+func TestMountsDoNotSpread(t *testing.T) {
+	id := &Identity{UID: 1000, Groups: []uint32{100}}
+	for mode, ok := range map[corev1.MountPropagationMode]bool{
+		corev1.MountPropagationNone: true, corev1.MountPropagationHostToContainer: false, corev1.MountPropagationBidirectional: false,
+	} {
+		spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", VolumeMounts: []corev1.VolumeMount{
+			{Name: "a", MountPath: "/a"}, {Name: "h", MountPath: "/h", MountPropagation: &mode},
+		}}}}
+		errs := id.Check(&spec, field.NewPath("spec"), false)
+		const want = "spec.containers[0].volumeMounts[1].mountPropagation"
+		if (len(errs) == 0) != ok || !ok && errs[0].Field != want {
+			t.Errorf("%s: %v", mode, errs)
+		}
+	}
+}

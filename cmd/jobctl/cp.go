@@ -404,13 +404,25 @@ func (c *filesCopy) upload(ctx context.Context, from string, to remote) error {
 		SetHeader("Content-Type", "application/x-tar").Body(body).Do(ctx).Error()
 }
 
-// pack writes a local file or directory as an archive.
+// pack writes a local file or directory as an archive. Nothing outside of it is read, although the directory may be somebody else's than
+// whoever copies it, who puts a symlink in the place of a file meanwhile.
 func (c *filesCopy) pack(to io.Writer, from string) error {
 	out := tar.NewWriter(to)
 	from, err := filepath.EvalSymlinks(from)
 	if err != nil {
 		return err
 	}
+	top := from
+	if info, err := os.Lstat(from); err != nil {
+		return err
+	} else if !info.IsDir() {
+		top = filepath.Dir(from)
+	}
+	root, err := os.OpenRoot(top)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	if err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -437,7 +449,11 @@ func (c *filesCopy) pack(to io.Writer, from string) error {
 		if err := out.WriteHeader(header); err != nil || info.IsDir() {
 			return err
 		}
-		file, err := os.Open(name)
+		inRoot, err := filepath.Rel(top, name)
+		if err != nil {
+			return err
+		}
+		file, err := root.Open(inRoot)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/hostimage"
 	"github.com/jobd/jobd/api/runas"
@@ -167,12 +168,17 @@ func TestGroupsThatWereLeft(t *testing.T) {
 	for _, c := range []struct {
 		namespace, wrong string
 		group, fs, own   int64
+		user             *int64
 		groups           []int64
 	}{
 		{namespace: "alice", group: 1000, fs: 27, own: 27, groups: []int64{27}},
 		{namespace: "alice", group: 50, fs: 27, own: 27, wrong: "group 50 any more"},
 		{namespace: "alice", group: 27, fs: 50, own: 27, wrong: "group 50 any more"},
 		{namespace: "alice", group: 27, fs: 27, own: 50, wrong: "group 50 any more"},
+		// Whoever is in a group that a file shuts out is in it in a pod too.
+		{namespace: "alice", group: 27, fs: 27, own: 27, user: ptr.To[int64](1000), groups: []int64{27, 1000}},
+		{namespace: "alice", group: 1000, fs: 1000, own: 27, user: ptr.To[int64](1000), groups: []int64{27}},
+		{namespace: "robots", group: 50, fs: 50, own: 50, user: ptr.To[int64](1000), groups: []int64{27, 50, 1000}},
 		{namespace: "nobodys", group: 50, fs: 50, own: 50, groups: []int64{27, 50}},
 		{namespace: "robots", group: 50, fs: 50, own: 50, groups: []int64{27, 50}},
 		{namespace: "gone", wrong: "knows no user 1001"},
@@ -180,7 +186,7 @@ func TestGroupsThatWereLeft(t *testing.T) {
 	} {
 		pod := &corev1.Pod{}
 		pod.Namespace = c.namespace
-		pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsGroup: &c.group, FSGroup: &c.fs, SupplementalGroups: []int64{27, 50}}
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: c.user, RunAsGroup: &c.group, FSGroup: &c.fs, SupplementalGroups: []int64{27, 50}}
 		pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox", SecurityContext: &corev1.SecurityContext{RunAsGroup: &c.own}}}
 		before := pod.DeepCopy()
 		got, err := o.inGroups(pod)

@@ -125,14 +125,15 @@ func userNow(ctx context.Context, lookup func(context.Context, uint32) (nss.User
 	return u, nil
 }
 
-// inGroups returns a pod without those of its groups that the user of its namespace has left, the same one if there is none. What it
-// cannot do without, the group of its processes and that of its volumes, it must still be in.
+// inGroups returns a pod in the groups that the user of its namespace is in now, the same one if it is. What it cannot do without, the
+// group of its processes and that of its volumes, the user must still be in. Nor may it do without a group: the mode or the list of a file
+// may refuse that very one, and the user cannot leave it elsewhere either.
 func (o Objects) inGroups(p *corev1.Pod) (*corev1.Pod, error) {
 	id, err := o.RunAs(p.Namespace)
-	if err != nil || id == nil || o.Lookup == nil {
+	if err != nil || id == nil {
 		return p, err
 	}
-	left := func(gid *int64) bool { return gid != nil && !id.Has(*gid) }
+	left := func(gid *int64) bool { return gid != nil && o.Lookup != nil && !id.Has(*gid) }
 	gone := func(gid *int64) error {
 		return fmt.Errorf("user %d of this machine is not in group %d any more: %w", id.UID, *gid, errdefs.ErrPermissionDenied)
 	}
@@ -151,10 +152,17 @@ func (o Objects) inGroups(p *corev1.Pod) (*corev1.Pod, error) {
 		return nil, gone(of.FSGroup)
 	}
 	isLeft := func(gid int64) bool { return left(&gid) }
-	if slices.ContainsFunc(of.SupplementalGroups, isLeft) {
+	groups := slices.DeleteFunc(slices.Clone(of.SupplementalGroups), isLeft)
+	if ptr.Deref(of.RunAsUser, -1) == int64(id.UID) { // others are older than what the namespace says
+		for _, g := range id.Groups {
+			if gid := int64(g); !slices.Contains(groups, gid) && gid != ptr.Deref(of.FSGroup, -1) {
+				groups = append(groups, gid)
+			}
+		}
+	}
+	if !slices.Equal(groups, of.SupplementalGroups) {
 		p = p.DeepCopy()
-		of = p.Spec.SecurityContext
-		of.SupplementalGroups = slices.DeleteFunc(of.SupplementalGroups, isLeft)
+		p.Spec.SecurityContext.SupplementalGroups = groups
 	}
 	return p, nil
 }

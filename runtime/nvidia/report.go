@@ -10,6 +10,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -158,14 +159,35 @@ func Parse(answer []byte) (*Report, error) {
 	return r, nil
 }
 
-// readable makes the answer fit for an XML parser, whatever processes call themselves.
+// readable makes the answer fit for an XML parser, whatever processes call themselves: nvidia-smi is not known to write that as XML wants
+// it, and a process could add others to the answer, or make all of it unreadable.
 func readable(answer []byte) []byte {
-	return bytes.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == utf8.RuneError || r == '\uFFFE' || r == '\uFFFF' {
-			return '?'
+	var out bytes.Buffer
+	for line := range bytes.Lines(answer) {
+		line = bytes.Map(func(r rune) rune {
+			if r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == utf8.RuneError || r == '\uFFFE' || r == '\uFFFF' {
+				return '?'
+			}
+			return r
+		}, line)
+		name, begins := bytes.CutPrefix(bytes.TrimSpace(line), nameBegins)
+		name, ends := bytes.CutSuffix(name, nameEnds)
+		if !begins || !ends || isText(name) {
+			out.Write(line)
+			continue
 		}
-		return r
-	}, answer)
+		out.Write(nameBegins)
+		_ = xml.EscapeText(&out, name) // a buffer takes all
+		out.Write(nameEnds)
+	}
+	return out.Bytes()
+}
+
+var nameBegins, nameEnds = []byte("<process_name>"), []byte("</process_name>")
+
+// isText reports whether XML is nothing but text.
+func isText(of []byte) bool {
+	return !bytes.ContainsRune(of, '<') && xml.Unmarshal(slices.Concat(nameBegins, of, nameEnds), new(string)) == nil
 }
 
 func text(s string) string {

@@ -53,6 +53,28 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// TestNamesOfProcesses: whatever a process calls itself, the answer has that process and all others.
+func TestNamesOfProcesses(t *testing.T) {
+	answer, err := os.ReadFile("../../testdata/nvidia/query-all-busy.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const more = "x</process_name></process_info><process_info><pid>1</pid><process_name>init"
+	for name, want := range map[string]string{
+		"a&b": "a&b", "a &amp; b": "a & b", "<b>": "<b>", "a</process_name>": "a</process_name>", "<!--": "<!--", "&nbsp;": "&nbsp;",
+		more: more,
+	} {
+		got, err := Parse([]byte(strings.Replace(string(answer), "./gpuhold", name, 1)))
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		if all := got.GPUs[0].Processes; len(all) != 1 || all[0].PID != 1421 || all[0].Name != want {
+			t.Errorf("%q: %+v", name, all)
+		}
+	}
+}
+
 // TestProcesses: which processes a card has, and on which MIG device each of them is.
 func TestProcesses(t *testing.T) {
 	const head, tail = `<?xml version="1.0" ?><!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd"><nvidia_smi_log><gpu id="0">`, "</gpu></nvidia_smi_log>"

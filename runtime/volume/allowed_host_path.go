@@ -87,7 +87,7 @@ func (v *Volumes) plainHostPath(pod *corev1.Pod, volume *corev1.Volume, as *runa
 // showHostPath ensures that an open file of the host is mounted at a place of the pod's own, and returns that place.
 func (v *Volumes) showHostPath(pod *corev1.Pod, volume *corev1.Volume, file *os.File) (string, error) {
 	target := filepath.Join(v.statePod(string(pod.UID)), "host-paths", volume.Name)
-	if err := show(int(file.Fd()), target); err != nil {
+	if err := v.show(pod, volume.Name, int(file.Fd()), target); err != nil {
 		return "", fmt.Errorf("mount hostPath %s: %w", file.Name(), err)
 	}
 	return target, nil

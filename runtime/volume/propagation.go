@@ -3,11 +3,14 @@ package volume
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/mountinfo"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // propagation returns how mounts spread between the host and a container (VolumeMount.MountPropagation), as an option
@@ -26,6 +29,18 @@ func propagation(m *corev1.VolumeMount, path string, host *hostMounts) (string, 
 		return "rshared", host.peers(path, "shared", "shared:")
 	}
 	return "", fmt.Errorf("mountPropagation %s is not known: %w", mode, errdefs.ErrInvalidArgument)
+}
+
+// spreads reports whether a container of the pod wants mounts of a volume to spread between the host and itself.
+func spreads(pod *corev1.Pod, volume string) bool {
+	for c := range podspec.Containers(&pod.Spec) {
+		for i := range c.VolumeMounts {
+			if m := &c.VolumeMounts[i]; m.Name == volume && m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hostMounts finds the mounts of the host that paths are on. All of them are read once, for the first path: there may be many
@@ -69,7 +84,12 @@ func (h *hostMounts) of(path string) (*mountinfo.Info, error) {
 			h.at[m.Mountpoint] = m
 		}
 	}
-	for dir := realPath(path); ; dir = filepath.Dir(dir) {
+	// Where something is mounted is found first, without a look at it: a server of NFS may be silent.
+	at := filepath.Join(realPath(filepath.Dir(path)), filepath.Base(path))
+	if h.at[at] == nil {
+		at = realPath(path)
+	}
+	for dir := at; ; dir = filepath.Dir(dir) {
 		if on := h.at[dir]; on != nil {
 			h.found[path] = on
 			return on, nil
@@ -78,4 +98,19 @@ func (h *hostMounts) of(path string) (*mountinfo.Info, error) {
 			return nil, fmt.Errorf("path %q is not on a mount: %w", path, errdefs.ErrNotFound)
 		}
 	}
+}
+
+// restrictions returns, as options of a mount, what is forbidden on the mount of the host that a path is on. OCI runtimes do not keep
+// it: crun sets exactly the options that it is told.
+func (h *hostMounts) restrictions(path string) (options []string, err error) {
+	on, err := h.of(path)
+	if err != nil {
+		return nil, err
+	}
+	for option := range strings.SplitSeq(on.Options, ",") {
+		if slices.Contains([]string{"ro", "nosuid", "nodev", "noexec"}, option) {
+			options = append(options, option)
+		}
+	}
+	return options, nil
 }

@@ -47,19 +47,23 @@ func (v *Volumes) subPath(
 	}
 
 	target := filepath.Join(v.statePod(string(pod.UID)), "subpaths", container, strconv.Itoa(index))
-	if err := show(fd, target); err != nil {
+	if err := v.show(pod, volumeOf(pod, container, index), fd, target); err != nil {
 		return "", fmt.Errorf("mount %s of %s: %w", sub, volume, err)
 	}
 	return target, nil
 }
 
-// show ensures that an open file is mounted at a place of a pod's own.
-func show(fd int, target string) error {
+// show ensures that an open file of a volume is mounted at a place of a pod's own. What is mounted later on either side does not come to
+// the other one, unless a container asks for that: a user could mount a file system once, and have it at a thousand places.
+func (v *Volumes) show(pod *corev1.Pod, volume string, fd int, target string) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return err
 	}
 	if shown, err := shows(target, &stat); err != nil || shown {
+		return err
+	}
+	if err := v.checkNested(pod, fd); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o711); err != nil {
@@ -79,7 +83,10 @@ func show(fd int, target string) error {
 		return err
 	}
 	crash.At("volume.sub-path.after")
-	return nil
+	if spreads(pod, volume) {
+		return nil
+	}
+	return keepAlone(target)
 }
 
 // shows reports whether a file is mounted at a place. What an earlier start of the container has mounted there is
@@ -104,13 +111,19 @@ func shows(target string, file *unix.Stat_t) (bool, error) {
 // hostUserOf returns the user who has to have access to what is below a volume, if that is one of the host's paths: jobd's own
 // places, at which it is mounted, nobody else may enter.
 func (v *Volumes) hostUserOf(pod *corev1.Pod, container string, index int) (*runas.Identity, error) {
-	c := podspec.Find(&pod.Spec, container)
-	if c == nil || !slices.ContainsFunc(pod.Spec.Volumes, func(of corev1.Volume) bool {
-		return of.Name == c.VolumeMounts[index].Name && of.HostPath != nil
-	}) {
+	name := volumeOf(pod, container, index)
+	if !slices.ContainsFunc(pod.Spec.Volumes, func(of corev1.Volume) bool { return of.Name == name && of.HostPath != nil }) {
 		return nil, nil
 	}
 	return v.hostUser(pod)
+}
+
+// volumeOf returns the name of the volume of one of a container's mounts; empty if there is no such container.
+func volumeOf(pod *corev1.Pod, container string, index int) string {
+	if c := podspec.Find(&pod.Spec, container); c != nil {
+		return c.VolumeMounts[index].Name
+	}
+	return ""
 }
 
 // openBeneath opens a path inside a directory, with the rights of a user if there is one. No symlink leads out of it. What is missing

@@ -255,7 +255,33 @@ func (v *Volumes) Within(
 		}
 		out[i].Source = place
 	}
+	if err := v.keepRestrictions(pod, c, out); err != nil {
+		return nil, err
+	}
 	return out, makeMountPoints(pod, c, out)
+}
+
+// keepRestrictions makes the mounts of a container forbid what is forbidden on the host's own mount of what they show: to write, to run
+// programs, devices. A user of the host with the numbers of a process of the pod sees its mounts below /proc/PID/root.
+func (v *Volumes) keepRestrictions(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount) error {
+	hosts := map[string]bool{}
+	for i := range pod.Spec.Volumes {
+		s := &pod.Spec.Volumes[i]
+		hosts[s.Name] = s.HostPath != nil || s.NFS != nil || s.PersistentVolumeClaim != nil || s.Ephemeral != nil
+	}
+	host := newHostMounts(mountinfo.GetMounts)
+	for i := range c.VolumeMounts {
+		m := &mounts[i]
+		if !hosts[c.VolumeMounts[i].Name] || strings.HasPrefix(m.Source, v.root+"/") { // which are directories of jobd's own
+			continue
+		}
+		kept, err := host.restrictions(m.Source)
+		if err != nil {
+			return fmt.Errorf("container %q: volume mount %q: %w", c.Name, c.VolumeMounts[i].Name, err)
+		}
+		m.Options = append(slices.Clone(m.Options), kept...)
+	}
+	return nil
 }
 
 // TearDown removes all that a pod has on the host except its logs. It is no error if the pod has nothing. Nothing

@@ -280,7 +280,7 @@ func (c *container) runRuntime(expected expectation, out *output, binds []protoc
 			crash.At("shard.start.recorded")
 			return unrecorded
 		},
-		after: func() { crash.At("shard.runtime.started") },
+		after: func(int) { crash.At("shard.runtime.started") },
 	})
 	c.root = root
 	switch {

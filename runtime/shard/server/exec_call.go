@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
@@ -25,6 +26,12 @@ type execCall struct {
 	argv      []string
 	// Files of the runtime: the OCI process, the process's ID once it runs, and what the runtime says.
 	process, pid, words string
+	// described is the OCI process, and score what the OOM killer is to think of it.
+	described []byte
+	score     string
+	// giving says that it is being given to the OCI runtime; opened and given are closed when that can read it, and when it has.
+	giving        atomic.Bool
+	opened, given chan struct{}
 	// own is a copy of the shard's program, nil unless it is to be run.
 	own *os.File
 	// console is nil unless the process gets a terminal.
@@ -38,7 +45,10 @@ type execCall struct {
 // prepareExec makes everything that the OCI runtime needs.
 func (c *container) prepareExec(e protocol.Exec) (_ *execCall, err error) {
 	prefix := filepath.Join(c.dir, "exec-"+strconv.FormatUint(c.host.named.Add(1), 10))
-	call := &execCall{container: c, process: prefix + ".json", pid: prefix + ".pid", words: prefix + ".log"}
+	call := &execCall{
+		container: c, process: prefix + ".json", pid: prefix + ".pid", words: prefix + ".log",
+		opened: make(chan struct{}), given: make(chan struct{}),
+	}
 	defer func() {
 		if err != nil {
 			call.close()
@@ -51,7 +61,10 @@ func (c *container) prepareExec(e protocol.Exec) (_ *execCall, err error) {
 		}
 		e.Args = append([]string{ownProgram}, e.Args...)
 	}
-	if err := c.writeProcess(call.process, e); err != nil {
+	if call.described, call.score, err = c.describe(e); err == nil {
+		err = call.offer()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("exec in container %s: %w", c.record.ID, err)
 	}
 	if e.TTY {
@@ -137,8 +150,9 @@ func (x *execCall) start(ctx context.Context, ended func()) (*execution, error) 
 func (x *execCall) run(ctx context.Context, expected expectation) error {
 	c := x.container
 	status, _, err := c.call(ctx, expected, launch{
-		argv: append(x.argv, c.record.ID), inPlace: c.record.ForeignRuntime, files: x.ends, extra: x.own,
+		argv: append(x.argv, c.record.ID), inPlace: c.record.ForeignRuntime, files: x.ends, extra: x.own, after: x.give,
 	})
+	x.giveUp()
 	switch {
 	case err != nil:
 		return &protocol.StartError{ID: c.record.ID, Message: err.Error()}
@@ -152,6 +166,50 @@ func (x *execCall) run(ctx context.Context, expected expectation) error {
 		message = c.runtimeFailure(status)
 	}
 	return &protocol.StartError{ID: c.record.ID, Message: message}
+}
+
+// offer makes the file from which the OCI runtime reads the process. That of crun and runc is a FIFO, since they must not go on before
+// give has been there. Others may read it more than once.
+func (x *execCall) offer() error {
+	if x.container.record.ForeignRuntime {
+		return os.WriteFile(x.process, x.described, 0o600)
+	}
+	return os.NewSyscallError("mkfifo", unix.Mkfifo(x.process, 0o600))
+}
+
+// give lets the OCI runtime begin. What it starts has the score for the OOM killer that the container's first process has: neither crun
+// nor runc sees to that, and it would be spared as the shard is, at the cost of all others.
+func (x *execCall) give(runtime int) {
+	file := filepath.Join("/proc", strconv.Itoa(runtime), "oom_score_adj")
+	if err := os.WriteFile(file, []byte(x.score), 0); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+		x.container.host.logger.Warn("cannot set the score of an exec for the OOM killer", "container", x.container.record.ID, "error", err)
+	}
+	if x.container.record.ForeignRuntime {
+		return
+	}
+	x.giving.Store(true)
+	go func() {
+		defer close(x.given)
+		f, err := os.OpenFile(x.process, os.O_WRONLY, 0) // waits for the reader
+		close(x.opened)
+		if err == nil {
+			_, _ = f.Write(x.described) // the OCI runtime says what it has not understood
+			f.Close()
+		}
+	}()
+}
+
+// giveUp ends what give waits for, once the OCI runtime has ended, which may not have read.
+func (x *execCall) giveUp() {
+	if !x.giving.Load() {
+		return
+	}
+	reader, err := unix.Open(x.process, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	<-x.opened
+	if err == nil {
+		unix.Close(reader)
+	}
+	<-x.given
 }
 
 // close gives back what the call has needed, whether a process was started or not.
@@ -171,31 +229,31 @@ func (x *execCall) close() {
 	}
 }
 
-// writeProcess makes the OCI process of an exec from the container's first one.
-func (c *container) writeProcess(path string, e protocol.Exec) error {
+// describe makes the OCI process of an exec from the container's first one, and returns it with its score for the OOM killer.
+func (c *container) describe(e protocol.Exec) (process []byte, score string, err error) {
 	content, err := os.ReadFile(filepath.Join(c.dir, configFile))
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	var config struct{ Process map[string]json.RawMessage }
 	if err := json.Unmarshal(content, &config); err != nil {
-		return fmt.Errorf("spec: %w", err)
+		return nil, "", fmt.Errorf("spec: %w", err)
 	}
 	args := e.Args
 	if c.record.Host != nil && !e.Own {
 		var own []string
 		if err := json.Unmarshal(config.Process["args"], &own); err != nil {
-			return fmt.Errorf("spec: command: %w", err)
+			return nil, "", fmt.Errorf("spec: command: %w", err)
 		}
 		if args, err = hostexec.Instead(own, args); err != nil {
-			return err
+			return nil, "", err
 		}
 	}
 	changes := map[string]any{"args": args, "terminal": e.TTY}
 	if e.TTY {
 		var env []string
 		if err := json.Unmarshal(config.Process["env"], &env); err != nil {
-			return fmt.Errorf("spec: environment: %w", err)
+			return nil, "", fmt.Errorf("spec: environment: %w", err)
 		}
 		if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "TERM=") }) {
 			changes["env"] = append(env, "TERM=xterm")
@@ -204,13 +262,11 @@ func (c *container) writeProcess(path string, e protocol.Exec) error {
 	delete(config.Process, "consoleSize")
 	for field, value := range changes {
 		if config.Process[field], err = json.Marshal(value); err != nil {
-			return err
+			return nil, "", err
 		}
 	}
-	if content, err = json.Marshal(config.Process); err != nil {
-		return err
-	}
-	return os.WriteFile(path, content, 0o600)
+	process, err = json.Marshal(config.Process)
+	return process, string(config.Process["oomScoreAdj"]), err
 }
 
 // execPipes makes the streams of a process: its ends, and the daemon's. The shard may keep those of the output.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,34 @@ func TestExec(t *testing.T) {
 			t.Errorf("no such container: %v", err)
 		}
 		_, err := b.Delete(b.context(), "c")
+		must(t, err)
+		b.nothingIsLeft()
+	})
+}
+
+// What is executed in a container is ended for want of memory as what the container was started with, and not spared as the shard, which
+// all others would pay for.
+func TestExecIsNotSpared(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, b *bed) {
+		const score = 500
+		spec := b.spec("c", "sleep", "100")
+		spec.Process.OOMScoreAdj = new(score)
+		spec.Mounts = append(spec.Mounts, devpts())
+		_, err := b.Start(b.context(), b.request("c", spec))
+		must(t, err)
+		const script = "for p in self 1; do read x </proc/$p/oom_score_adj; echo $x; done"
+		for _, tty := range []bool{false, true} {
+			got := b.execute("c", protocol.Exec{Args: []string{"sh", "-c", script}, TTY: tty}, "")
+			if out := strings.Fields(got.out); got.code != 0 || !slices.Equal(out, []string{"500", "500"}) {
+				t.Errorf("with a terminal %t the scores are %+v", tty, got)
+			}
+		}
+		// What the OCI runtime is told is longer than a pipe holds.
+		long := protocol.Exec{Args: []string{"echo", strings.Repeat("x", 100_000)}}
+		if got := b.execute("c", long, ""); got.code != 0 || len(got.out) != 100_001 {
+			t.Errorf("a long one: %d, %d bytes", got.code, len(got.out))
+		}
+		_, err = b.Delete(b.context(), "c")
 		must(t, err)
 		b.nothingIsLeft()
 	})

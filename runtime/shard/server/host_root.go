@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/shard/protocol"
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // showHost shows the host's files once more, at a place of the calling thread's mount namespace, which is not the host's. The copies
@@ -36,22 +38,30 @@ func (l *launcher) showHost(h *protocol.Host) error {
 	if err := unix.Mount("/", h.At, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("show the host at %s: %w", h.At, err)
 	}
-	// What is mounted for other containers would be kept from being unmounted where mounts are not shared.
-	mounted, err := ownMounts()
-	if err != nil {
-		return err
-	}
 	crash.At("shard.host.shown")
-	for _, m := range slices.Backward(mounted) { // those inside others first
-		below, found := strings.CutPrefix(m, h.At)
-		if !found || !slices.ContainsFunc(h.Without, func(dir string) bool { return inside(below, dir) }) {
-			continue
+	// What is mounted for other containers would be kept from being unmounted where mounts are not shared.
+	for before := math.MaxInt; ; { // a place may have several mounts, one over the other
+		mounted, err := ownMounts()
+		if err != nil {
+			return err
 		}
-		if err := unix.Unmount(m, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && err != unix.EINVAL && err != unix.ENOENT {
-			return fmt.Errorf("show the host without %s: %w", below, err)
+		mounted = slices.DeleteFunc(mounted, func(m *mountinfo.Info) bool {
+			below, found := strings.CutPrefix(m.Mountpoint, h.At)
+			return !found || !slices.ContainsFunc(h.Without, func(dir string) bool { return inside(below, dir) })
+		})
+		if len(mounted) == 0 {
+			return nil
+		}
+		if len(mounted) >= before {
+			return fmt.Errorf("show the host without %s: still mounted", mounted[0].Mountpoint)
+		}
+		before = len(mounted)
+		for _, m := range untrusted.Outermost(mounted) {
+			if err := unix.Unmount(m.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+				return fmt.Errorf("show the host without %s: %w", m.Mountpoint, err)
+			}
 		}
 	}
-	return nil
 }
 
 // isAway returns an error if the calling thread is in the host's mount namespace.
@@ -66,8 +76,8 @@ func (l *launcher) isAway() error {
 	return nil
 }
 
-// ownMounts returns where something is mounted in the calling thread's mount namespace, in the order of paths.
-func ownMounts() ([]string, error) {
+// ownMounts returns what is mounted in the calling thread's mount namespace.
+func ownMounts() ([]*mountinfo.Info, error) {
 	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -77,12 +87,7 @@ func ownMounts() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mounts: %w", err)
 	}
-	places := make([]string, len(infos))
-	for i, info := range infos {
-		places[i] = info.Mountpoint
-	}
-	slices.Sort(places)
-	return places, nil
+	return infos, nil
 }
 
 // linkHost makes the symlinks that the host has in its root, such as /bin, in a root file system that is mounted and that nothing uses

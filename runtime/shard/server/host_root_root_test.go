@@ -13,6 +13,16 @@ import (
 	"github.com/jobd/jobd/runtime/thread"
 )
 
+// placesHere returns where something is mounted in the calling thread's mount namespace, in the order of paths.
+func placesHere() (all []string, err error) {
+	mounted, err := ownMounts()
+	for _, m := range mounted {
+		all = append(all, m.Mountpoint)
+	}
+	slices.Sort(all)
+	return all, err
+}
+
 // TestShowHost: the host's files are shown in another mount namespace than the host's, without what is mounted for containers, and
 // the host has nothing of it.
 func TestShowHost(t *testing.T) {
@@ -27,12 +37,18 @@ func TestShowHost(t *testing.T) {
 		must(t, unix.Mount("tmpfs", filepath.Join(dir, name), "tmpfs", 0, ""))
 		defer unix.Unmount(filepath.Join(dir, name), unix.MNT_DETACH)
 	}
+	// What is mounted in that is at a place to which the path leads elsewhere, as where its user has put a symlink in the way.
+	for _, name := range []string{"own/a b/x/l/other", "own/a b/x"} {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
+		must(t, unix.Mount("tmpfs", filepath.Join(dir, name), "tmpfs", 0, ""))
+	}
+	must(t, os.Symlink(dir, filepath.Join(dir, "own/a b/x/l")))
 	l, err := newLauncher("", 0)
 	must(t, err)
 	if err := l.showHost(h); err == nil || !strings.Contains(err.Error(), "in its own mount namespace") {
 		t.Errorf("in the host's own: %v", err)
 	}
-	before, err := ownMounts()
+	before, err := placesHere()
 	must(t, err)
 	type seen struct {
 		mounts []string
@@ -51,7 +67,7 @@ func TestShowHost(t *testing.T) {
 		if s.err = l.showHost(h); s.err != nil {
 			return
 		}
-		if s.mounts, s.err = ownMounts(); s.err != nil {
+		if s.mounts, s.err = placesHere(); s.err != nil {
 			return
 		}
 		if s.err = linkHost(h, filepath.Join(dir, "rootfs")); s.err != nil {
@@ -74,8 +90,11 @@ func TestShowHost(t *testing.T) {
 	s := <-done
 	must(t, s.err)
 	has := func(name string) bool { return slices.Contains(s.mounts, h.At+filepath.Join(dir, name)) }
-	if !slices.Contains(s.mounts, h.At) || !has("other") || has("own/a b") {
+	if !slices.Contains(s.mounts, h.At) || !has("other") || has("own/a b") || has("own/a b/x/l/other") {
 		t.Errorf("it shows %q", s.mounts)
+	}
+	if !slices.Contains(s.mounts, filepath.Join(dir, "other")) {
+		t.Error("what is mounted elsewhere is gone")
 	}
 	if slices.Contains(s.mounts, filepath.Join(dir, "own/a b")) == false {
 		t.Error("what is mounted for containers is not where it was")
@@ -91,7 +110,7 @@ func TestShowHost(t *testing.T) {
 			t.Errorf("%s leads to %q, %v", e.Name(), got, err)
 		}
 	}
-	after, err := ownMounts()
+	after, err := placesHere()
 	must(t, err)
 	after = slices.DeleteFunc(after, func(m string) bool { return !strings.HasPrefix(m, dir) })
 	before = slices.DeleteFunc(before, func(m string) bool { return !strings.HasPrefix(m, dir) })

@@ -88,10 +88,10 @@ type launch struct {
 	// inPlace: the program is executed where it lies, not from a copy in memory.
 	inPlace bool
 	files   [3]*os.File
-	extra   *os.File     // the file after those; may be nil
-	begun   func()       // called when it is its turn; may be nil
-	before  func() error // called last before the process is made; may be nil
-	after   func()       // called once it is made; may be nil
+	extra   *os.File      // the file after those; may be nil
+	begun   func()        // called when it is its turn; may be nil
+	before  func() error  // called last before the process is made; may be nil
+	after   func(pid int) // called once it is made; may be nil
 }
 
 // hangTime is how long a launch may occupy its thread before another one is started for those that wait behind it.
@@ -197,7 +197,7 @@ func (l *launcher) inside(ctx context.Context, t *launchThread, p launch) (pid i
 	}
 	pid, err = fork(program, p.argv, p.files, p.extra)
 	if err == nil && p.after != nil {
-		p.after()
+		p.after(pid)
 	}
 	return pid, root, err
 }
