@@ -30,7 +30,7 @@ SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|Te
 TESTED := ./... ./testdata/images ./testdata/repository ./testdata/screenshots/moving
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/jobset' ':!testdata/otelcol'))))
 
-.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer histories fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer histories simulate-daemon fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -154,6 +154,11 @@ hammer: ## random requests from many clients for HAMMER=10m, with the seed that 
 HISTORIES ?= 1000
 histories: ## HISTORIES=1000 of what clients are told while the daemon is killed, stopped or finds its disk full, each put into one order
 	JOBD_HISTORIES=$(HISTORIES) go test -count=1 -vet=off -timeout 0 -v -run '^TestHistories$$' ./daemon/clients
+
+SEEDS ?= 1000
+FIRST ?= 0
+simulate-daemon: ## SEEDS=1000 plans, from the one of the seed FIRST, in virtual time, while the runtime fails and the daemon is killed anywhere
+	go test -count=1 -vet=off -timeout 0 -v ./daemon/chaos -seeds $(SEEDS) -first $(FIRST) -shorten
 
 FUZZ ?= 1m
 fuzz: ## each fuzz test for FUZZ=1m

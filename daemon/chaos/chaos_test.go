@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 12, "how many plans are carried out")
+	seeds = flag.Uint64("seeds", 4, "how many plans are carried out")
 	first = flag.Uint64("first", 0, "the seed of the first one")
 	steps = flag.Int("steps", 60, "how many steps a plan has")
 	short = flag.Bool("shorten", false, "make a plan that breaks a rule shorter")

@@ -66,7 +66,9 @@ var kinds = []struct {
 	}},
 	{"delete", 2, func(u *universe, r *rand.Rand) {
 		if j := u.anyJob(r); j != nil {
-			how := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}[r.IntN(3)]
+			how := []metav1.DeletionPropagation{
+				metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
+			}[r.IntN(3)]
 			u.said(u.client.BatchV1().Jobs(j.Namespace).Delete(context.Background(), j.Name, metav1.DeleteOptions{PropagationPolicy: &how}))
 		}
 	}},
@@ -84,9 +86,11 @@ var kinds = []struct {
 		quotas := u.client.CoreV1().ResourceQuotas("default")
 		u.said(quotas.Delete(context.Background(), "q", metav1.DeleteOptions{}))
 		if r.IntN(3) > 0 {
-			_, err := quotas.Create(context.Background(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{
-				Hard: corev1.ResourceList{"requests.cpu": resource.MustParse(fmt.Sprint(2 + r.IntN(5))), "pods": resource.MustParse(fmt.Sprint(2 + r.IntN(20)))},
-			}}, metav1.CreateOptions{})
+			q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}}
+			q.Spec.Hard = corev1.ResourceList{
+				"requests.cpu": resource.MustParse(fmt.Sprint(2 + r.IntN(5))), "pods": resource.MustParse(fmt.Sprint(2 + r.IntN(20))),
+			}
+			_, err := quotas.Create(context.Background(), q, metav1.CreateOptions{})
 			u.said(err)
 		}
 	}},
