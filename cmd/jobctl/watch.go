@@ -30,8 +30,10 @@ import (
 	"k8s.io/kubectl/pkg/describe"
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/jobset"
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/cmd/internal/progress"
@@ -55,22 +57,36 @@ const (
 	watchedLines = 1000
 )
 
+// drawn are the kinds that have a picture.
+var drawn = []string{"jobs", "jobsets"}
+
+// watched is what a picture is of.
+type watched struct {
+	resource string
+	types.NamespacedName
+}
+
 // newWatchCommand makes the command that shows Jobs in a terminal.
 func newWatchCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	var everywhere bool
 	cmd := &cobra.Command{
-		Use:                   "watch [jobs/NAME] [-A]",
+		Use:                   "watch [jobs/NAME | jobsets/NAME] [-A]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Watch Jobs in the terminal: all of them, or the picture of one",
+		Short:                 "Watch Jobs in the terminal: all of them, or the picture of one or of a JobSet",
 		Long: `Watch Jobs in the terminal: a list of all, or a picture of one with a cell for each index (or each pod of a Job without indexes) and its failures grouped by exit code and last line. Keys show logs and descriptions, suspend, resume and delete; the last line of the screen lists them. A bare name means a Job.
 
-With NO_COLOR, states are letters. Where the output is not a terminal, or one that cannot move its cursor (TERM=dumb), the picture is printed each time it changes, until the Job ends.`,
+The picture of a JobSet has a line for each of its groups: a cell for each Job, and for which groups it waits. Of many groups those are shown that have failed or go on, and their neighbours.
+
+With NO_COLOR, states are letters. Where the output is not a terminal, or one that cannot move its cursor (TERM=dumb), the picture is printed each time it changes, until the Job or JobSet ends.`,
 		Example: `  # All Jobs of the namespace
   jobctl watch
 
   # One Job
-  jobctl watch jobs/train`,
-		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, []string{"jobs"}),
+  jobctl watch jobs/train
+
+  # The groups of a JobSet
+  jobctl watch jobsets/train`,
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, drawn),
 		Run: func(cmd *cobra.Command, args []string) {
 			cmdutil.CheckErr(watchJobs(contextOf(cmd), f, streams, args, everywhere))
 		},
@@ -89,14 +105,15 @@ func watchJobs(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 		w.namespace, w.other = "", w.namespace
 	}
 	if len(args) > 0 && !(len(args) == 1 && slices.Contains([]string{"jobs", "job"}, args[0])) {
-		objects, err := named(f, []string{"jobs"}, args)
+		objects, err := named(f, drawn, args)
 		if err != nil {
 			return err
 		}
 		if len(objects) != 1 || everywhere {
-			return errors.New("name one Job, or none to look at all of them")
+			return errors.New("name one Job or JobSet, or none to look at all Jobs")
 		}
-		w.job, w.only = &types.NamespacedName{Namespace: objects[0].namespace, Name: objects[0].name}, true
+		of := objects[0]
+		w.job, w.only = &watched{of.resource, types.NamespacedName{Namespace: of.namespace, Name: of.name}}, true
 	}
 	if w.client, err = f.KubernetesClientSet(); err != nil {
 		return err
@@ -120,9 +137,11 @@ type watcher struct {
 	namespace string // empty for all
 	style     terminal.Style
 
-	job     *types.NamespacedName // whose picture is shown; nil for the overview
-	only    bool                  // there is no overview behind it
+	job     *watched // whose picture is shown, a Job or a JobSet; nil for the overview
+	only    bool     // there is no overview behind it
+	set     *watched // the JobSet that is behind it all; nil for none
 	view    terminal.View
+	setView terminal.SetView
 	failure int // that is chosen
 	all     []batchv1.Job
 	list    terminal.Overview // of those of them that are looked for
@@ -139,7 +158,7 @@ type watcher struct {
 	wake    chan struct{}
 
 	mu     sync.Mutex
-	asking *types.NamespacedName
+	asking *watched
 	within string // the namespace of an overview
 	cursor string
 	failed string        // the pod of the chosen failure
@@ -148,9 +167,10 @@ type watcher struct {
 
 // answer is something that the server has said.
 type answer struct {
-	of      *types.NamespacedName // nil for the overview
-	within  string                // the namespace of an overview
+	of      *watched // nil for the overview
+	within  string   // the namespace of an overview
 	picture *wire.Picture
+	set     *wire.SetPicture
 	jobs    []batchv1.Job
 	err     error
 	// why is the answer to other questions: the reasons of the Job, or of the Jobs of an overview. reasons is that of the Job in full,
@@ -159,22 +179,21 @@ type answer struct {
 	reasons, lastOf, last string
 }
 
-// print prints the picture of a Job whenever it has changed, until it has ended. When the server is out of reach, since it is
-// being restarted for example, it goes on as jobctl follow does.
+// print prints the picture of a Job or a JobSet whenever it has changed, until it has ended. When the server is out of reach, since
+// it is being restarted for example, it goes on as jobctl follow does.
 func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams) error {
 	w.style = terminal.Style{Width: 80, Height: 24}
 	before := ""
 	var lost time.Time
 	for {
-		p := &wire.Picture{}
-		err := askPicture(ctx, w.client, w.job.Namespace, w.job.Name, wire.Options{Cursor: w.view.Cursor}, p)
-		switch {
+		a := w.question(ctx, w.job, w.view.Cursor)
+		switch err := a.err; {
 		case err == nil:
 			if !lost.IsZero() {
 				fmt.Fprintln(streams.ErrOut, "the server answers again")
 			}
 			lost = time.Time{}
-			if err := w.view.Update(p); err != nil {
+			if err := w.update(a); err != nil {
 				return err
 			}
 		case ctx.Err() != nil:
@@ -187,19 +206,14 @@ func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams)
 		case time.Since(lost) >= submit.Patience:
 			return fmt.Errorf("the server has not answered for %v: %w", submit.Patience, err)
 		}
-		w.view.Why = ""
-		if w.view.Job.State == batch.StateWaiting {
-			w.view.Why, _ = w.reason(ctx, *w.job)
-		}
-		lines := terminal.Draw(&w.view, -1, w.style)
-		text := strings.TrimRight(strings.Join(lines[:len(lines)-1], "\n"), "\n")
-		if now := fmt.Sprint(w.view.Job.State, w.view.Job.Counts, w.view.Why != ""); now != before {
+		lines, now, ended := w.printed(ctx)
+		if now != before {
 			before = now
-			if _, err := fmt.Fprintln(streams.Out, text+"\n"); err != nil {
+			if _, err := fmt.Fprintln(streams.Out, strings.TrimRight(strings.Join(lines[:len(lines)-1], "\n"), "\n")+"\n"); err != nil {
 				return err
 			}
 		}
-		if w.view.Job.Ended > 0 {
+		if ended {
 			return nil
 		}
 		select {
@@ -208,6 +222,45 @@ func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams)
 		case <-time.After(watchPrint):
 		}
 	}
+}
+
+// question asks the server for a picture.
+func (w *watcher) question(ctx context.Context, of *watched, cursor string) (a answer) {
+	a.of = of
+	if of.resource == "jobsets" {
+		a.set, a.err = askSetPicture(ctx, w.client, of.Namespace, of.Name)
+		return a
+	}
+	a.picture = &wire.Picture{}
+	a.err = askPicture(ctx, w.client, of.Namespace, of.Name, wire.Options{Cursor: cursor}, a.picture)
+	return a
+}
+
+// update takes in a picture.
+func (w *watcher) update(a answer) error {
+	if a.set != nil {
+		w.takeSet(a.set)
+		return nil
+	}
+	return w.view.Update(a.picture)
+}
+
+// printed returns what is printed, what tells whether it is new, and whether it is the last.
+func (w *watcher) printed(ctx context.Context) (lines []string, version string, ended bool) {
+	if v := &w.setView; w.job.resource == "jobsets" {
+		if v.Why = ""; v.State == batch.StateWaiting || v.State == jobset.StateRestarting {
+			v.Why, _ = w.reason(ctx, *w.job)
+		}
+		for _, g := range v.Groups {
+			version += fmt.Sprintln(g.State, g.Counts)
+		}
+		return terminal.DrawSet(v, w.style), version + fmt.Sprint(v.State, v.Decided, v.Restarts, v.Former > 0, v.Why != ""), v.Ended > 0
+	}
+	w.view.Why = ""
+	if w.view.Job.State == batch.StateWaiting {
+		w.view.Why, _ = w.reason(ctx, *w.job)
+	}
+	return terminal.Draw(&w.view, -1, w.style), fmt.Sprint(w.view.Job.State, w.view.Job.Counts, w.view.Why != ""), w.view.Job.Ended > 0
 }
 
 // isAnswer reports whether an error is what the server has to say about a request, and not that it is out of reach, is just
@@ -285,6 +338,8 @@ func (w *watcher) draw(screen *os.File) string {
 	switch {
 	case w.title != "":
 		lines = terminal.Text(w.title, w.text, w.from, w.style)
+	case w.job != nil && w.job.resource == "jobsets":
+		lines = terminal.DrawSet(&w.setView, w.style)
 	case w.job != nil:
 		lines = terminal.Draw(&w.view, w.failure, w.style)
 	default:
@@ -306,11 +361,12 @@ func (w *watcher) draw(screen *os.File) string {
 }
 
 // aim chooses what is asked for.
-func (w *watcher) aim(job *types.NamespacedName) {
+func (w *watcher) aim(job *watched) {
 	w.mu.Lock()
 	w.asking, w.within, w.cursor, w.failed = job, w.namespace, "", ""
 	w.mu.Unlock()
-	w.job, w.view, w.failure = job, terminal.View{Back: !w.only}, 0
+	w.job, w.view, w.failure = job, terminal.View{Back: !w.only || w.set != nil}, 0
+	w.setView = terminal.SetView{Selected: -1}
 	w.hurry()
 }
 
@@ -329,8 +385,7 @@ func (w *watcher) ask(ctx context.Context) {
 		a, cursor := answer{of: w.asking, within: w.within}, w.cursor
 		w.mu.Unlock()
 		if a.of != nil {
-			a.picture = &wire.Picture{}
-			a.err = askPicture(ctx, w.client, a.of.Namespace, a.of.Name, wire.Options{Cursor: cursor}, a.picture)
+			a = w.question(ctx, a.of, cursor)
 		} else {
 			var list *batchv1.JobList
 			if list, a.err = w.client.BatchV1().Jobs(a.within).List(ctx, metav1.ListOptions{Limit: watchedJobs}); a.err == nil {
@@ -358,10 +413,11 @@ func (w *watcher) take(a answer) error {
 	}
 	if a.why != nil {
 		w.list.Why, w.view.Why, w.view.Reasons, w.view.LastOf, w.view.Last = a.why, a.why[""], a.reasons, a.lastOf, a.last
+		w.setView.Why, w.setView.Reasons = a.why[""], a.reasons
 		return nil
 	}
 	if a.err != nil {
-		if w.only && w.view.Job == nil || a.of == nil && w.all == nil {
+		if w.only && w.set == nil && w.view.Job == nil && w.setView.Kind == "" || a.of == nil && w.all == nil {
 			return a.err
 		}
 		w.note = a.err.Error()
@@ -369,6 +425,10 @@ func (w *watcher) take(a answer) error {
 	}
 	if w.confirm == nil && time.Since(w.noted) >= watchNote {
 		w.note = ""
+	}
+	if a.set != nil {
+		w.takeSet(a.set)
+		return nil
 	}
 	if a.picture == nil {
 		if a.within != w.namespace {
@@ -419,7 +479,7 @@ func (w *watcher) askWhy(ctx context.Context) {
 			version, ended := string(j.UID)+j.ResourceVersion, batch.End(&j.Status) != nil
 			reason, known := failed[version]
 			if !ended || !known {
-				reason, answers = w.reason(ctx, types.NamespacedName{Namespace: j.Namespace, Name: j.Name})
+				reason, answers = w.reason(ctx, watched{"jobs", types.NamespacedName{Namespace: j.Namespace, Name: j.Name}})
 			}
 			if ended && answers {
 				failed[version] = reason
@@ -441,14 +501,14 @@ func (w *watcher) askWhy(ctx context.Context) {
 }
 
 // reason returns why a Job is in its state in a few words; false if the server does not say.
-func (w *watcher) reason(ctx context.Context, of types.NamespacedName) (string, bool) {
+func (w *watcher) reason(ctx context.Context, of watched) (string, bool) {
 	brief, _, answers := w.explain(ctx, of)
 	return brief, answers
 }
 
 // explain returns the reason also in full.
-func (w *watcher) explain(ctx context.Context, of types.NamespacedName) (brief, full string, answers bool) {
-	said, err := askServerWhy(ctx, w.client, object{"jobs", of.Namespace, of.Name})
+func (w *watcher) explain(ctx context.Context, of watched) (brief, full string, answers bool) {
+	said, err := askServerWhy(ctx, w.client, object{of.resource, of.Namespace, of.Name})
 	if err != nil {
 		return "", "", false
 	}
@@ -487,14 +547,14 @@ func (w *watcher) read(ctx context.Context, in io.Reader) {
 	}
 }
 
-// chosen returns the Job that keys are about; nil if there is none.
-func (w *watcher) chosen() *types.NamespacedName {
+// chosen returns what keys are about; nil if there is nothing.
+func (w *watcher) chosen() *watched {
 	if w.job != nil {
 		return w.job
 	}
 	if w.list.Selected < len(w.list.Jobs) {
 		j := &w.list.Jobs[w.list.Selected]
-		return &types.NamespacedName{Namespace: j.Namespace, Name: j.Name}
+		return &watched{"jobs", types.NamespacedName{Namespace: j.Namespace, Name: j.Name}}
 	}
 	return nil
 }
@@ -534,6 +594,12 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 	case key == "?":
 		w.show("jobctl watch", terminal.Keys, nil, false)
 		return true
+	case key == "esc" && w.set != nil && (w.job == nil || *w.job != *w.set):
+		w.aim(w.set)
+		return true
+	case w.job != nil && w.job.resource == "jobsets":
+		w.setKey(ctx, key, step, *w.job)
+		return true
 	case w.job == nil && w.listKey(key, step):
 		return true
 	case step != 0:
@@ -564,11 +630,7 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 	case "d":
 		w.describe(*of)
 	case "w":
-		_, text, answers := w.explain(ctx, *of)
-		if !answers {
-			text = "The server does not say why."
-		}
-		w.show("why jobs/"+of.Name, text, nil, false)
+		w.showWhy(ctx, *of)
 	case "r":
 		w.note = w.retry(ctx, *of)
 		w.hurry()
@@ -591,6 +653,15 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 	return true
 }
 
+// showWhy shows why something is as it is, in full.
+func (w *watcher) showWhy(ctx context.Context, of watched) {
+	_, text, answers := w.explain(ctx, of)
+	if !answers {
+		text = "The server does not say why."
+	}
+	w.show("why "+of.resource+"/"+of.Name, text, nil, false)
+}
+
 // show puts a text over all else, from its beginning or from its end.
 func (w *watcher) show(title, text string, err error, end bool) {
 	if err != nil {
@@ -604,7 +675,7 @@ func (w *watcher) show(title, text string, err error, end bool) {
 }
 
 // logs shows what the pod of the chosen failure has printed or, if there is none, the Job.
-func (w *watcher) logs(ctx context.Context, of types.NamespacedName) {
+func (w *watcher) logs(ctx context.Context, of watched) {
 	if w.job != nil && w.view.Failures != nil && w.failure < len(w.view.Failures.Groups) {
 		pod := w.view.Failures.Groups[w.failure].Pod
 		text, err := lastLines(ctx, w.client, of.Namespace, pod)
@@ -618,9 +689,12 @@ func (w *watcher) logs(ctx context.Context, of types.NamespacedName) {
 	w.show("jobs/"+of.Name, string(text), err, true)
 }
 
-// describe shows the Job, or the pod of the chosen failure, as jobctl describe does.
-func (w *watcher) describe(of types.NamespacedName) {
+// describe shows the Job or JobSet, or the pod of the chosen failure, as jobctl describe does.
+func (w *watcher) describe(of watched) {
 	kind, name := schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}, of.Name
+	if of.resource == "jobsets" {
+		kind = schema.GroupKind{Group: jobsetv1.GroupVersion.Group, Kind: "JobSet"}
+	}
 	if w.job != nil && w.view.Failures != nil && w.failure < len(w.view.Failures.Groups) {
 		kind, name = schema.GroupKind{Group: corev1.GroupName, Kind: "Pod"}, w.view.Failures.Groups[w.failure].Pod
 	}
@@ -643,7 +717,7 @@ func (w *watcher) describe(of types.NamespacedName) {
 }
 
 // suspend suspends a Job, or lets it go on, and returns what it has done.
-func (w *watcher) suspend(ctx context.Context, of types.NamespacedName) string {
+func (w *watcher) suspend(ctx context.Context, of watched) string {
 	j, err := w.client.BatchV1().Jobs(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
 	if err != nil {
 		return err.Error()

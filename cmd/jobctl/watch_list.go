@@ -93,7 +93,7 @@ func (w *watcher) choose() {
 }
 
 // retry runs again what has failed of a Job, and returns what it has done.
-func (w *watcher) retry(ctx context.Context, of types.NamespacedName) string {
+func (w *watcher) retry(ctx context.Context, of watched) string {
 	err := w.client.BatchV1().RESTClient().Post().Namespace(of.Namespace).Resource("jobs").Name(of.Name).SubResource("retry").
 		SetHeader("Content-Type", "application/json").Body([]byte("{}")).Do(ctx).Error()
 	if err != nil {

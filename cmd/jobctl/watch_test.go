@@ -82,7 +82,7 @@ func TestWatchIntoAPipe(t *testing.T) {
 					t.Fatal(err)
 				}
 				var out, errOut bytes.Buffer
-				w := &watcher{client: client, job: &types.NamespacedName{Namespace: "default", Name: "x"}}
+				w := &watcher{client: client, job: &watched{"jobs", types.NamespacedName{Namespace: "default", Name: "x"}}}
 				begin := time.Now()
 				err = w.print(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errOut})
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
