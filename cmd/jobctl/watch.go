@@ -140,6 +140,7 @@ type watcher struct {
 	job     *watched // whose picture is shown, a Job or a JobSet; nil for the overview
 	only    bool     // there is no overview behind it
 	set     *watched // the JobSet that is behind it all; nil for none
+	labels  string   // a selector of the Jobs of an overview
 	view    terminal.View
 	setView terminal.SetView
 	failure int // that is chosen
@@ -158,8 +159,7 @@ type watcher struct {
 	wake    chan struct{}
 
 	mu     sync.Mutex
-	asking *watched
-	within string // the namespace of an overview
+	asking answer // of what: a picture, or an overview within a namespace
 	cursor string
 	failed string        // the pod of the chosen failure
 	listed []batchv1.Job // the first of those that wait or have failed, of an overview
@@ -169,6 +169,7 @@ type watcher struct {
 type answer struct {
 	of      *watched // nil for the overview
 	within  string   // the namespace of an overview
+	labels  string   // and a selector
 	picture *wire.Picture
 	set     *wire.SetPicture
 	jobs    []batchv1.Job
@@ -182,7 +183,7 @@ type answer struct {
 // print prints the picture of a Job or a JobSet whenever it has changed, until it has ended. When the server is out of reach, since
 // it is being restarted for example, it goes on as jobctl follow does.
 func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams) error {
-	w.style = terminal.Style{Width: 80, Height: 24}
+	w.style, w.setView.Selected = terminal.Style{Width: 80, Height: 24}, -1
 	before := ""
 	var lost time.Time
 	for {
@@ -363,7 +364,7 @@ func (w *watcher) draw(screen *os.File) string {
 // aim chooses what is asked for.
 func (w *watcher) aim(job *watched) {
 	w.mu.Lock()
-	w.asking, w.within, w.cursor, w.failed = job, w.namespace, "", ""
+	w.asking, w.cursor, w.failed = answer{of: job, within: w.namespace, labels: w.labels}, "", ""
 	w.mu.Unlock()
 	w.job, w.view, w.failure = job, terminal.View{Back: !w.only || w.set != nil}, 0
 	w.setView = terminal.SetView{Selected: -1}
@@ -382,13 +383,13 @@ func (w *watcher) hurry() {
 func (w *watcher) ask(ctx context.Context) {
 	for ctx.Err() == nil {
 		w.mu.Lock()
-		a, cursor := answer{of: w.asking, within: w.within}, w.cursor
+		a, cursor := w.asking, w.cursor
 		w.mu.Unlock()
 		if a.of != nil {
 			a = w.question(ctx, a.of, cursor)
 		} else {
 			var list *batchv1.JobList
-			if list, a.err = w.client.BatchV1().Jobs(a.within).List(ctx, metav1.ListOptions{Limit: watchedJobs}); a.err == nil {
+			if list, a.err = w.client.BatchV1().Jobs(a.within).List(ctx, metav1.ListOptions{Limit: watchedJobs, LabelSelector: a.labels}); a.err == nil {
 				a.jobs = list.Items
 			}
 		}
@@ -431,7 +432,7 @@ func (w *watcher) take(a answer) error {
 		return nil
 	}
 	if a.picture == nil {
-		if a.within != w.namespace {
+		if a.within != w.namespace || a.labels != w.labels {
 			return nil
 		}
 		w.all = a.jobs
@@ -463,7 +464,7 @@ func (w *watcher) askWhy(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		w.mu.Lock()
-		a, jobs := answer{of: w.asking, why: map[types.UID]string{}, lastOf: w.failed}, w.listed
+		a, jobs := answer{of: w.asking.of, why: map[types.UID]string{}, lastOf: w.failed}, w.listed
 		w.mu.Unlock()
 		answers := true
 		if a.of != nil {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/jobset"
 	wire "github.com/jobd/jobd/api/picture"
@@ -70,7 +71,7 @@ func (w *watcher) openGroup(set watched, g wire.Group) {
 		w.aim(&watched{resource: "jobs", NamespacedName: types.NamespacedName{Namespace: set.Namespace, Name: jobset.JobName(set.Name, g.Name, 0)}})
 		return
 	}
-	w.list = terminal.Overview{Filter: set.Name + "-" + g.Name + "-"}
-	w.all = nil
+	w.labels = jobsetv1.JobSetNameKey + "=" + set.Name + "," + jobsetv1.ReplicatedJobNameKey + "=" + g.Name
+	w.list, w.all = terminal.Overview{}, nil
 	w.aim(nil)
 }

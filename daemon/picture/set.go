@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -144,22 +145,25 @@ func most(counts map[string]int) (state string) {
 	return cmp.Or(state, batch.StateComplete)
 }
 
-// decided says by which policy a JobSet has ended or has begun anew.
+// decided says by which policy a JobSet has ended or has begun anew, and on which Job's account.
 func decided(js *jobsetv1.JobSet, end *metav1.Condition) string {
-	switch {
-	case end != nil && end.Type == string(jobsetv1.JobSetFailed) && js.Spec.FailurePolicy == nil:
-		return "no failurePolicy: " + end.Reason + ": " + end.Message
-	case end != nil && end.Type == string(jobsetv1.JobSetFailed):
-		return "failurePolicy: " + end.Reason + ": " + end.Message
-	case end != nil:
+	policy := "failurePolicy: "
+	if js.Spec.FailurePolicy == nil {
+		policy = "no failurePolicy: "
+	}
+	if end == nil {
+		end = meta.FindStatusCondition(js.Status.Conditions, string(jobsetv1.JobSetRestarting))
+	}
+	switch first := jobset.FirstFailed(&js.Status); {
+	case end == nil || end.Status != metav1.ConditionTrue:
+		return ""
+	case end.Type == string(jobsetv1.JobSetCompleted):
 		return success(js.Spec.SuccessPolicy)
+	case first == "":
+		return policy + end.Reason
+	default:
+		return policy + end.Reason + " (Job " + first + " failed)"
 	}
-	for _, c := range js.Status.Conditions {
-		if c.Type == string(jobsetv1.JobSetRestarting) && c.Status == metav1.ConditionTrue {
-			return "failurePolicy: " + c.Reason + ": " + c.Message
-		}
-	}
-	return ""
 }
 
 // success says what was enough for success, if that was not that all Jobs are complete.

@@ -77,19 +77,19 @@ func TestDrawSet(t *testing.T) {
 		"it begins anew": {
 			of: setOf(func(js *jobsetv1.JobSet) {
 				ends(jobsetv1.JobSetRestarting, "FailurePolicy_r", "applying RestartJobSet (first failed job: s-workers-0)")(js)
-				js.Status.Restarts = 1
+				js.Status.Restarts, js.Spec.FailurePolicy = 1, &jobsetv1.FailurePolicy{}
 			}),
 			jobs: []JobOfSet{job("workers", 0, batch.StateTerminating), {Group: "leader", Name: "s-leader-0", Attempt: "1", State: batch.StateWaiting}},
-			want: "Restarting failurePolicy: FailurePolicy_r: applying RestartJobSet (first failed job: s-workers-0) 1 former " +
+			want: "Restarting failurePolicy: FailurePolicy_r (Job s-workers-0 failed) 1 former " +
 				"0 leader Waiting w [] 1 workers Waiting -2 [leader ready 0/1 false] 2 eval Waiting - [workers complete 0/2 false]",
 		},
 		"it has failed": {
 			of: setOf(func(js *jobsetv1.JobSet) {
-				ends(jobsetv1.JobSetFailed, "ReachedMaxRestarts", "too often")(js)
+				ends(jobsetv1.JobSetFailed, "ReachedMaxRestarts", "too often (first failed job: s-workers-0)")(js)
 				js.Spec.FailurePolicy = &jobsetv1.FailurePolicy{}
 			}),
 			jobs: []JobOfSet{job("leader", 0, batch.StateComplete), job("workers", 0, batch.StateFailed), job("workers", 1, batch.StateComplete)},
-			want: "Failed failurePolicy: ReachedMaxRestarts: too often " +
+			want: "Failed failurePolicy: ReachedMaxRestarts (Job s-workers-0 failed) " +
 				"0 leader Complete s [] 1 workers Failed fs [leader ready 0/1 true] 2 eval  - [workers complete 0/2 false]",
 		},
 		"it is complete before all Jobs are": {
