@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,7 +51,8 @@ func TestThePictureOfAJobSet(t *testing.T) {
 		if err := json.Unmarshal([]byte(d.jobctl("get", "--raw", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/train/picture")), &p); err != nil {
 			return err
 		}
-		if got := fmt.Sprintln(p.State, p.Groups[0].Jobs, p.Groups[2].Jobs, p.Groups[2].After[0].Met, p.Groups[3].After[0]); got != "Running s3 r4 true {workers complete 0 4 false}\n" {
+		got := fmt.Sprintln(p.State, p.Groups[0].Jobs, p.Groups[2].Jobs, p.Groups[2].After[0].Met, p.Groups[3].After[0])
+		if got != "Running s3 r4 true {workers complete 0 4 false}\n" {
 			return fmt.Errorf("it is %s", got)
 		}
 		return nil
@@ -60,7 +63,8 @@ func TestThePictureOfAJobSet(t *testing.T) {
 	b.at("jobsets/default/train")
 	b.shows("waits until all Jobs of workers are complete: 0 of 4 are")
 	b.shows("✓ data complete")
-	b.until(`document.querySelectorAll('.jp-edge.jp-met:not(.jp-tip-of)').length === 2 && document.querySelectorAll('.jp-edge:not(.jp-met):not(.jp-tip-of)').length === 1`)
+	b.until(`document.querySelectorAll('.jp-edge.jp-met:not(.jp-tip-of)').length === 2 &&
+		document.querySelectorAll('.jp-edge:not(.jp-met):not(.jp-tip-of)').length === 1`)
 	d.jobctl("suspend", "jobsets/train")
 	b.until(`document.querySelector('.badge')?.textContent === 'Suspended'`)
 	d.jobctl("resume", "jobsets/train")
@@ -93,6 +97,13 @@ func TestThePictureOfAJobSet(t *testing.T) {
 	b.until(`document.querySelector('.jp-bar .jp-r')?.title.startsWith('1,000 running')`)
 	b.at("jobsets/default/train")
 	b.shows("train-workers-3")
+	page := filepath.Join(t.TempDir(), "train.html")
+	if err := os.WriteFile(page, []byte(d.jobctl("report", "jobsets/train")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Navigate("file://" + page))
+	b.shows("waits until all Jobs of workers are complete: 0 of 4 are")
+	b.until(`document.querySelectorAll('.jp-job.jp-r').length === 5`)
 	b.sound()
 
 	term := openTmux(t, d, 100, 24)

@@ -29,7 +29,9 @@ func setOf(change func(*jobsetv1.JobSet)) *jobsetv1.JobSet {
 
 func ends(t jobsetv1.JobSetConditionType, reason, message string) func(*jobsetv1.JobSet) {
 	return func(js *jobsetv1.JobSet) {
-		js.Status.Conditions = []metav1.Condition{{Type: string(t), Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(begin)}}
+		js.Status.Conditions = []metav1.Condition{{
+			Type: string(t), Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(begin),
+		}}
 	}
 }
 
@@ -71,7 +73,10 @@ func TestDrawSet(t *testing.T) {
 				}
 				leads(js)
 			}),
-			jobs: []JobOfSet{job("leader", 0, batch.StateRunning), job("workers", 0, batch.StateRunning), job("workers", 1, batch.StateWaiting), job("eval", 0, batch.StateSuspended)},
+			jobs: []JobOfSet{
+				job("leader", 0, batch.StateRunning), job("workers", 0, batch.StateRunning), job("workers", 1, batch.StateWaiting),
+				job("eval", 0, batch.StateSuspended),
+			},
 			want: "Running  0 leader Running r [] 1 workers Running rw [leader ready 1/1 true] 2 eval Suspended p [workers ready 0/2 false]",
 		},
 		"it begins anew": {
@@ -101,8 +106,11 @@ func TestDrawSet(t *testing.T) {
 			want: "Complete successPolicy: one Job of workers 0 leader  - [] 1 workers Terminating st [leader ready 0/1 true] 2 eval  - [workers complete 0/2 false]",
 		},
 		"Jobs that are none of any group": {
-			of:   setOf(func(js *jobsetv1.JobSet) { js.Spec.ReplicatedJobs = js.Spec.ReplicatedJobs[:1] }),
-			jobs: []JobOfSet{job("x", 0, batch.StateWaiting), job("leader", -1, batch.StateWaiting), job("leader", 1, batch.StateWaiting), {Group: "leader", Name: "y", Attempt: "0"}},
+			of: setOf(func(js *jobsetv1.JobSet) { js.Spec.ReplicatedJobs = js.Spec.ReplicatedJobs[:1] }),
+			jobs: []JobOfSet{
+				job("x", 0, batch.StateWaiting), job("leader", -1, batch.StateWaiting), job("leader", 1, batch.StateWaiting),
+				{Group: "leader", Name: "y", Attempt: "0"},
+			},
 			want: "Waiting  0 leader Waiting - []",
 		},
 	} {
@@ -137,7 +145,8 @@ func TestLargeSetsAreSmall(t *testing.T) {
 		}
 		js.Spec.ReplicatedJobs = append(js.Spec.ReplicatedJobs, g)
 		for k := range 50 {
-			jobs = append(jobs, JobOfSet{Group: g.Name, Name: jobset.JobName("s", g.Name, k), Attempt: "0", State: []string{batch.StateRunning, batch.StateWaiting}[k%2]})
+			state := []string{batch.StateRunning, batch.StateWaiting}[k%2]
+			jobs = append(jobs, JobOfSet{Group: g.Name, Name: jobset.JobName("s", g.Name, k), Attempt: "0", State: state})
 		}
 	}
 	p := DrawSet(js, jobs, begin.Add(time.Hour))

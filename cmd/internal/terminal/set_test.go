@@ -13,7 +13,8 @@ import (
 
 func setView(groups ...picture.Group) *SetView {
 	return &SetView{Selected: -1, SetPicture: picture.SetPicture{
-		Kind: picture.SetKind, At: 1_800_000_030_000, Created: 1_800_000_000, Name: "train", State: "Waiting", Restarts: 1, Counted: 1, MaxRestarts: ptr.To(3), Groups: groups,
+		Kind: picture.SetKind, At: 1_800_000_030_000, Created: 1_800_000_000, Name: "train", State: "Waiting",
+		Restarts: 1, Counted: 1, MaxRestarts: ptr.To(3), Groups: groups,
 	}}
 }
 
@@ -96,7 +97,8 @@ func TestEverySetFits(t *testing.T) {
 						if got := ansi.StringWidth(l); got > max(1, width-1) {
 							t.Fatalf("%d groups in %dx%d: a line of %d: %q", n, width, height, got, l)
 						}
-						if strings.ContainsAny(l, "\r\n\x07") || strings.Contains(l, "\x9b") || strings.Contains(l, "\x1b[2J") || !color && strings.Contains(l, "\x1b") {
+						if strings.ContainsAny(l, "\r\n\x07") || strings.Contains(l, "\x9b") || strings.Contains(l, "\x1b[2J") ||
+							!color && strings.Contains(l, "\x1b") {
 							t.Fatalf("a line could change the terminal: %q", l)
 						}
 					}
