@@ -1,10 +1,12 @@
 package scheme
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +20,9 @@ const (
 	extendedRest     = protowire.Number(2)
 )
 
+// buffers are for what is copied at once: a JobSet of many groups is written whenever something happens to one of them.
+var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+
 var errNotExtended = errors.New("it has no protobuf form and no metadata")
 
 // encodeExtended returns the bytes that are stored for an object without a protobuf form.
@@ -30,10 +35,13 @@ func encodeExtended(obj runtime.Object) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
-	data, err := json.Marshal(rest)
-	if err != nil {
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(buffer)
+	buffer.Reset()
+	if err := json.NewEncoder(buffer).Encode(rest); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
+	data := bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 	const tags = 16 // with the lengths
 	out := make([]byte, 0, len(metadata)+len(data)+tags)
 	out = protowire.AppendBytes(protowire.AppendTag(out, extendedMetadata, protowire.BytesType), metadata)
