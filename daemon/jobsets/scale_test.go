@@ -73,7 +73,7 @@ func TestAChainOfAHundredGroups(t *testing.T) {
 	if revisions4 > 4.4*revisions {
 		t.Error("four times as many groups take more than four times as many revisions")
 	}
-	const ofAGroup = 0.015 // MB, of all that is done with the object in one step
+	const ofAGroup = 0.006 // MB, of all that is done with the object in one step
 	if mb4 > 4*mb+100*100*ofAGroup {
 		t.Error("a step costs more than its object is large")
 	}
