@@ -21,7 +21,7 @@ type Pictures interface {
 	// printed are left out unless withLogs.
 	Picture(ctx context.Context, job *batchv1.Job, opts *picture.Options, withLogs bool) ([]byte, error)
 	// SetPicture returns a picture.SetPicture of a JobSet as JSON.
-	SetPicture(ctx context.Context, js *jobsetv1.JobSet) ([]byte, error)
+	SetPicture(js *jobsetv1.JobSet) ([]byte, error)
 }
 
 // jobPicture serves GET .../jobs/NAME/picture.
@@ -82,7 +82,7 @@ func (p *setPicture) Get(ctx context.Context, name string, _ *metav1.GetOptions)
 			fmt.Errorf("the picture of a JobSet shows its Jobs, which you may not get in the namespace %q", js.Namespace),
 		)
 	}
-	text, err := p.server.config.Pictures.SetPicture(ctx, js)
+	text, err := p.server.config.Pictures.SetPicture(js)
 	if err != nil {
 		return nil, err
 	}

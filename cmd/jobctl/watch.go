@@ -60,12 +60,6 @@ const (
 // drawn are the kinds that have a picture.
 var drawn = []string{"jobs", "jobsets"}
 
-// watched is what a picture is of.
-type watched struct {
-	resource string
-	types.NamespacedName
-}
-
 // newWatchCommand makes the command that shows Jobs in a terminal.
 func newWatchCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	var everywhere bool
@@ -112,8 +106,7 @@ func watchJobs(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 		if len(objects) != 1 || everywhere {
 			return errors.New("name one Job or JobSet, or none to look at all Jobs")
 		}
-		of := objects[0]
-		w.job, w.only = &watched{of.resource, types.NamespacedName{Namespace: of.namespace, Name: of.name}}, true
+		w.job, w.only = &objects[0], true
 	}
 	if w.client, err = f.KubernetesClientSet(); err != nil {
 		return err
@@ -137,10 +130,10 @@ type watcher struct {
 	namespace string // empty for all
 	style     terminal.Style
 
-	job     *watched // whose picture is shown, a Job or a JobSet; nil for the overview
-	only    bool     // there is no overview behind it
-	set     *watched // the JobSet that is behind it all; nil for none
-	labels  string   // a selector of the Jobs of an overview
+	job     *object // whose picture is shown, a Job or a JobSet; nil for the overview
+	only    bool    // there is no overview behind it
+	set     *object // the JobSet that is behind it all; nil for none
+	labels  string  // a selector of the Jobs of an overview
 	view    terminal.View
 	setView terminal.SetView
 	failure int // that is chosen
@@ -167,9 +160,9 @@ type watcher struct {
 
 // answer is something that the server has said.
 type answer struct {
-	of      *watched // nil for the overview
-	within  string   // the namespace of an overview
-	labels  string   // and a selector
+	of      *object // nil for the overview
+	within  string  // the namespace of an overview
+	labels  string  // and a selector
 	picture *wire.Picture
 	set     *wire.SetPicture
 	jobs    []batchv1.Job
@@ -226,14 +219,14 @@ func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams)
 }
 
 // question asks the server for a picture.
-func (w *watcher) question(ctx context.Context, of *watched, cursor string) (a answer) {
+func (w *watcher) question(ctx context.Context, of *object, cursor string) (a answer) {
 	a.of = of
 	if of.resource == "jobsets" {
-		a.set, a.err = askSetPicture(ctx, w.client, of.Namespace, of.Name)
+		a.set, a.err = askSetPicture(ctx, w.client, of.namespace, of.name)
 		return a
 	}
 	a.picture = &wire.Picture{}
-	a.err = askPicture(ctx, w.client, of.Namespace, of.Name, wire.Options{Cursor: cursor}, a.picture)
+	a.err = askPicture(ctx, w.client, of.namespace, of.name, wire.Options{Cursor: cursor}, a.picture)
 	return a
 }
 
@@ -362,7 +355,7 @@ func (w *watcher) draw(screen *os.File) string {
 }
 
 // aim chooses what is asked for.
-func (w *watcher) aim(job *watched) {
+func (w *watcher) aim(job *object) {
 	w.mu.Lock()
 	w.asking, w.cursor, w.failed = answer{of: job, within: w.namespace, labels: w.labels}, "", ""
 	w.mu.Unlock()
@@ -470,7 +463,7 @@ func (w *watcher) askWhy(ctx context.Context) {
 		if a.of != nil {
 			a.why[""], a.reasons, answers = w.explain(ctx, *a.of)
 			if _, known := last[a.lastOf]; !known && a.lastOf != "" {
-				text, _ := lastLines(ctx, w.client, a.of.Namespace, a.lastOf)
+				text, _ := lastLines(ctx, w.client, a.of.namespace, a.lastOf)
 				last = map[string]string{a.lastOf: text}
 			}
 			a.last, jobs = last[a.lastOf], nil
@@ -480,7 +473,7 @@ func (w *watcher) askWhy(ctx context.Context) {
 			version, ended := string(j.UID)+j.ResourceVersion, batch.End(&j.Status) != nil
 			reason, known := failed[version]
 			if !ended || !known {
-				reason, answers = w.reason(ctx, watched{"jobs", types.NamespacedName{Namespace: j.Namespace, Name: j.Name}})
+				reason, answers = w.reason(ctx, object{"jobs", j.Namespace, j.Name})
 			}
 			if ended && answers {
 				failed[version] = reason
@@ -502,14 +495,14 @@ func (w *watcher) askWhy(ctx context.Context) {
 }
 
 // reason returns why a Job is in its state in a few words; false if the server does not say.
-func (w *watcher) reason(ctx context.Context, of watched) (string, bool) {
+func (w *watcher) reason(ctx context.Context, of object) (string, bool) {
 	brief, _, answers := w.explain(ctx, of)
 	return brief, answers
 }
 
 // explain returns the reason also in full.
-func (w *watcher) explain(ctx context.Context, of watched) (brief, full string, answers bool) {
-	said, err := askServerWhy(ctx, w.client, object{of.resource, of.Namespace, of.Name})
+func (w *watcher) explain(ctx context.Context, of object) (brief, full string, answers bool) {
+	said, err := askServerWhy(ctx, w.client, of)
 	if err != nil {
 		return "", "", false
 	}
@@ -549,13 +542,13 @@ func (w *watcher) read(ctx context.Context, in io.Reader) {
 }
 
 // chosen returns what keys are about; nil if there is nothing.
-func (w *watcher) chosen() *watched {
+func (w *watcher) chosen() *object {
 	if w.job != nil {
 		return w.job
 	}
 	if w.list.Selected < len(w.list.Jobs) {
 		j := &w.list.Jobs[w.list.Selected]
-		return &watched{"jobs", types.NamespacedName{Namespace: j.Namespace, Name: j.Name}}
+		return &object{"jobs", j.Namespace, j.Name}
 	}
 	return nil
 }
@@ -639,28 +632,28 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 		w.note = w.suspend(ctx, *of)
 		w.hurry()
 	case "x":
-		w.note = fmt.Sprintf("Delete job %s and its pods? y/n", of.Name)
+		w.note = fmt.Sprintf("Delete job %s and its pods? y/n", of.name)
 		w.confirm = func() string {
 			background := metav1.DeletePropagationBackground
-			if err := w.client.BatchV1().Jobs(of.Namespace).Delete(ctx, of.Name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+			if err := w.client.BatchV1().Jobs(of.namespace).Delete(ctx, of.name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 				return err.Error()
 			}
 			if w.job != nil && !w.only {
 				w.aim(nil)
 			}
-			return "job " + of.Name + " deleted"
+			return "job " + of.name + " deleted"
 		}
 	}
 	return true
 }
 
 // showWhy shows why something is as it is, in full.
-func (w *watcher) showWhy(ctx context.Context, of watched) {
+func (w *watcher) showWhy(ctx context.Context, of object) {
 	_, text, answers := w.explain(ctx, of)
 	if !answers {
 		text = "The server does not say why."
 	}
-	w.show("why "+of.resource+"/"+of.Name, text, nil, false)
+	w.show("why "+of.resource+"/"+of.name, text, nil, false)
 }
 
 // show puts a text over all else, from its beginning or from its end.
@@ -676,23 +669,23 @@ func (w *watcher) show(title, text string, err error, end bool) {
 }
 
 // logs shows what the pod of the chosen failure has printed or, if there is none, the Job.
-func (w *watcher) logs(ctx context.Context, of watched) {
+func (w *watcher) logs(ctx context.Context, of object) {
 	if w.job != nil && w.view.Failures != nil && w.failure < len(w.view.Failures.Groups) {
 		pod := w.view.Failures.Groups[w.failure].Pod
-		text, err := lastLines(ctx, w.client, of.Namespace, pod)
+		text, err := lastLines(ctx, w.client, of.namespace, pod)
 		w.show("pods/"+pod, text, err, true)
 		return
 	}
-	answer := w.client.BatchV1().RESTClient().Get().Namespace(of.Namespace).Resource("jobs").Name(of.Name).SubResource("log").
+	answer := w.client.BatchV1().RESTClient().Get().Namespace(of.namespace).Resource("jobs").Name(of.name).SubResource("log").
 		Param("tailLines", fmt.Sprint(watchedLines)).Param("prefix", "true").Param("limitBytes", fmt.Sprint(1<<20)).Do(ctx)
 	err := answer.Error()
 	text, _ := answer.Raw()
-	w.show("jobs/"+of.Name, string(text), err, true)
+	w.show("jobs/"+of.name, string(text), err, true)
 }
 
 // describe shows the Job or JobSet, or the pod of the chosen failure, as jobctl describe does.
-func (w *watcher) describe(of watched) {
-	kind, name := schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}, of.Name
+func (w *watcher) describe(of object) {
+	kind, name := schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}, of.name
 	if of.resource == "jobsets" {
 		kind = schema.GroupKind{Group: jobsetv1.GroupVersion.Group, Kind: "JobSet"}
 	}
@@ -712,14 +705,14 @@ func (w *watcher) describe(of watched) {
 		if err != nil {
 			return "", err
 		}
-		return describer.Describe(of.Namespace, name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
+		return describer.Describe(of.namespace, name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
 	}()
 	w.show(strings.ToLower(kind.Kind)+"s/"+name, text, err, false)
 }
 
 // suspend suspends a Job, or lets it go on, and returns what it has done.
-func (w *watcher) suspend(ctx context.Context, of watched) string {
-	j, err := w.client.BatchV1().Jobs(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+func (w *watcher) suspend(ctx context.Context, of object) string {
+	j, err := w.client.BatchV1().Jobs(of.namespace).Get(ctx, of.name, metav1.GetOptions{})
 	if err != nil {
 		return err.Error()
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -46,7 +45,7 @@ func (w *watcher) takeSet(p *wire.SetPicture) {
 }
 
 // setKey does what a key is for in the picture of a JobSet.
-func (w *watcher) setKey(ctx context.Context, key string, step int, of watched) {
+func (w *watcher) setKey(ctx context.Context, key string, step int, of object) {
 	v := &w.setView
 	switch {
 	case step != 0 && v.Selected < 0: // from where something goes on
@@ -65,13 +64,13 @@ func (w *watcher) setKey(ctx context.Context, key string, step int, of watched) 
 }
 
 // openGroup goes to the only Job of a group, or to the list of its Jobs.
-func (w *watcher) openGroup(set watched, g wire.Group) {
+func (w *watcher) openGroup(set object, g wire.Group) {
 	w.set = &set
 	if g.Replicas == 1 {
-		w.aim(&watched{resource: "jobs", NamespacedName: types.NamespacedName{Namespace: set.Namespace, Name: jobset.JobName(set.Name, g.Name, 0)}})
+		w.aim(&object{"jobs", set.namespace, jobset.JobName(set.name, g.Name, 0)})
 		return
 	}
-	w.labels = jobsetv1.JobSetNameKey + "=" + set.Name + "," + jobsetv1.ReplicatedJobNameKey + "=" + g.Name
+	w.labels = jobsetv1.JobSetNameKey + "=" + set.name + "," + jobsetv1.ReplicatedJobNameKey + "=" + g.Name
 	w.list, w.all = terminal.Overview{}, nil
 	w.aim(nil)
 }

@@ -77,7 +77,10 @@ func (p *Pictures) Picture(ctx context.Context, j *batchv1.Job, o *wire.Options,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := p.refresh(ctx, c, j); err != nil {
-		return nil, tooBusy(err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, apierrors.NewTimeoutError("the daemon is too busy to draw anything", 1)
+		}
+		return nil, err
 	}
 	roll := &c.rolls[0]
 	if withLogs {
@@ -182,14 +185,6 @@ func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 	c.drawn = time.Now()
 	c.took = c.drawn.Sub(begin)
 	return nil
-}
-
-// tooBusy says so to whoever has waited in vain.
-func tooBusy(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return apierrors.NewTimeoutError("the daemon is too busy to draw anything", 1)
-	}
-	return err
 }
 
 // stillFresh reports whether what was drawn at a time, which took so long, need not be drawn again.

@@ -1,7 +1,6 @@
 package answers
 
 import (
-	"context"
 	"encoding/json"
 	"sync"
 	"time"
@@ -39,7 +38,7 @@ var jobInSet = scheme.FieldsOf[batchv1.Job](
 )
 
 // SetPicture implements server.Pictures.
-func (p *Pictures) SetPicture(_ context.Context, js *jobsetv1.JobSet) ([]byte, error) {
+func (p *Pictures) SetPicture(js *jobsetv1.JobSet) ([]byte, error) {
 	k := p.sketches.get(js.UID, func() *sketch { return &sketch{} })
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -76,7 +76,7 @@ func TestThePictureOfAJobSetFollowsIt(t *testing.T) {
 		if k := p.sketches.get(js.UID, func() *sketch { return &sketch{} }); k != nil {
 			k.drawn = time.Time{} // it was long ago
 		}
-		text, err := p.SetPicture(t.Context(), js)
+		text, err := p.SetPicture(js)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func BenchmarkSetPicture(b *testing.B) {
 		put(objects.Jobs, jobOf(1, js.UID))
 		k.drawn = time.Time{}
 		b.StartTimer()
-		if _, err := p.SetPicture(b.Context(), js); err != nil {
+		if _, err := p.SetPicture(js); err != nil {
 			b.Fatal(err)
 		}
 	}
