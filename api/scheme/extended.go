@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +19,6 @@ const (
 	extendedRest     = protowire.Number(2)
 )
 
-// buffers are for what is copied at once: a JobSet of many groups is written whenever something happens to one of them.
-var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
-
 var errNotExtended = errors.New("it has no protobuf form and no metadata")
 
 // encodeExtended returns the bytes that are stored for an object without a protobuf form.
@@ -30,13 +26,11 @@ func encodeExtended(obj runtime.Object) ([]byte, error) {
 	if _, err := metadataOf(obj); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer buffers.Put(buffer)
-	buffer.Reset()
-	if err := json.NewEncoder(buffer).Encode(withoutMetadata(obj)); err != nil {
+	data, err := json.Marshal(withoutMetadata(obj))
+	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
-	return joinExtended(obj, bytes.TrimSuffix(buffer.Bytes(), []byte("\n")))
+	return joinExtended(obj, data)
 }
 
 // joinExtended returns the bytes that are stored for an object: its metadata, and the rest in parts.
