@@ -84,8 +84,8 @@ func readFile(name string) ([]byte, error) {
 	if strings.ContainsAny(name, `/\`) {
 		return nil, fs.ErrNotExist
 	}
-	if strings.HasPrefix(name, "picture.") { // reports inline them too
-		return assets.FS.ReadFile(name)
+	if content, err := assets.FS.ReadFile(name); err == nil { // reports inline them too
+		return content, nil
 	}
 	return embedded.ReadFile(path.Join("page", name))
 }

@@ -7,10 +7,12 @@ package jobset
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -103,8 +105,18 @@ func Result(status *jobsetv1.JobSetStatus) batchv1.JobConditionType {
 	return batchv1.JobFailed
 }
 
-// State says in a word how a JobSet is, in those that Jobs have (batch.State).
+// StateRestarting is that of a JobSet that has begun anew, and of which not all Jobs are ready again.
+const StateRestarting = "Restarting"
+
+// State says in a word how a JobSet is, in those that Jobs have (batch.State), by what its status counts.
 func State(js *jobsetv1.JobSet) string {
+	return StateOf(js, slices.ContainsFunc(js.Status.ReplicatedJobsStatus, func(s jobsetv1.ReplicatedJobStatus) bool {
+		return s.Ready > 0 || s.Active > 0 || s.Succeeded > 0
+	}))
+}
+
+// StateOf is State where it is known whether Jobs of it run.
+func StateOf(js *jobsetv1.JobSet, run bool) string {
 	_, paused := Paused(js)
 	end := End(&js.Status)
 	switch {
@@ -118,13 +130,12 @@ func State(js *jobsetv1.JobSet) string {
 		return batch.StateWaiting
 	case Suspended(js):
 		return batch.StateSuspended
-	case paused:
+	case paused && Managed(js):
 		return batch.StatePaused
-	}
-	for i := range js.Status.ReplicatedJobsStatus {
-		if s := &js.Status.ReplicatedJobsStatus[i]; s.Ready > 0 || s.Active > 0 || s.Succeeded > 0 {
-			return batch.StateRunning
-		}
+	case meta.IsStatusConditionTrue(js.Status.Conditions, string(jobsetv1.JobSetRestarting)):
+		return StateRestarting
+	case run:
+		return batch.StateRunning
 	}
 	return batch.StateWaiting
 }

@@ -1,6 +1,8 @@
-// Package picture is the format in which jobd draws a Job: GET .../jobs/NAME/picture, which only jobd has, answers with a
-// Picture as JSON. It has a cell for each index of the Job, or for each pod of a Job without indexes, and what people ask
-// next: which pods ran when, how long they took, what they used, and how those that failed did.
+// Package picture is the format in which jobd draws a Job, and a JobSet as a graph of its groups (SetPicture).
+//
+// GET .../jobs/NAME/picture, which only jobd has, answers with a Picture as JSON. It has a cell for each index of
+// the Job, or for each pod of a Job without indexes, and what people ask next: which pods ran when, how long they took,
+// what they used, and how those that failed did.
 //
 // Columns of cells are strings, see Runs, so that a Job of 100,000 indexes is drawn from less than 200 kB. Why a Job waits
 // is not part of a Picture: GET .../jobs/NAME/why says that.

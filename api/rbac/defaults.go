@@ -108,7 +108,7 @@ func Defaults(
 		on([]string{"get"}, in(""), "nodes/usage", "pods/why"),
 		on(reads, in("history.jobd.dev"), "jobs"),
 		on(reads, in("jobset.x-k8s.io"), "jobsets", "jobsets/status"),
-		on([]string{"get"}, in("jobset.x-k8s.io"), "jobsets/why"),
+		on([]string{"get"}, in("jobset.x-k8s.io"), "jobsets/picture", "jobsets/why"),
 		on([]string{"list"}, in("shares.jobd.dev"), "shares"))
 	managed := []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	add("jobd:multikueue-manager", nil,

@@ -1,6 +1,7 @@
 package scheme
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +23,19 @@ var errNotExtended = errors.New("it has no protobuf form and no metadata")
 
 // encodeExtended returns the bytes that are stored for an object without a protobuf form.
 func encodeExtended(obj runtime.Object) ([]byte, error) {
-	meta, rest, err := split(obj)
+	if _, err := metadataOf(obj); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	data, err := json.Marshal(withoutMetadata(obj))
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	return joinExtended(obj, data)
+}
+
+// joinExtended returns the bytes that are stored for an object: its metadata, and the rest in parts.
+func joinExtended(obj runtime.Object, rest ...[]byte) ([]byte, error) {
+	meta, err := metadataOf(obj)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
@@ -30,51 +43,128 @@ func encodeExtended(obj runtime.Object) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
-	data, err := json.Marshal(rest)
+	size := 0
+	for _, part := range rest {
+		size += len(part)
+	}
+	const tags = 16 // with the lengths
+	out := make([]byte, 0, len(metadata)+size+tags)
+	out = protowire.AppendBytes(protowire.AppendTag(out, extendedMetadata, protowire.BytesType), metadata)
+	out = protowire.AppendVarint(protowire.AppendTag(out, extendedRest, protowire.BytesType), uint64(size))
+	for _, part := range rest {
+		out = append(out, part...)
+	}
+	return out, nil
+}
+
+// EncodeStatus is Encode for an object of which nothing but the metadata and the status differs from what is stored. Of one without a protobuf
+// form it leaves the spec as it is there, which may be large.
+func EncodeStatus(stored []byte, obj runtime.Object) ([]byte, error) {
+	if _, ok := obj.(wire); ok {
+		return Encode(obj)
+	}
+	_, rest, err := partsOf(stored)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
-	const tags = 16 // with the lengths
-	out := make([]byte, 0, len(metadata)+len(data)+tags)
-	out = protowire.AppendBytes(protowire.AppendTag(out, extendedMetadata, protowire.BytesType), metadata)
-	return protowire.AppendBytes(protowire.AppendTag(out, extendedRest, protowire.BytesType), data), nil
+	from, to, ok := member(rest, "status")
+	status := reflect.ValueOf(obj).Elem().FieldByName("Status")
+	if !ok || !status.IsValid() {
+		return Encode(obj)
+	}
+	said, err := json.Marshal(status.Interface())
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	return joinExtended(obj, rest[:from], said, rest[to:])
 }
 
-// split returns the metadata of an object, and a shallow copy of it without what is not stored beside that.
-func split(obj runtime.Object) (*metav1.ObjectMeta, any, error) {
-	accessor, ok := obj.(metav1.ObjectMetaAccessor)
-	if !ok {
-		return nil, nil, errNotExtended
+// member returns where the value of a member of a JSON object stands, which json.Marshal has written; false if it has none of that name.
+func member(object []byte, name string) (from, to int, ok bool) {
+	key := []byte(`"` + name + `":`)
+	depth := 0
+	for i := 0; i < len(object); i++ {
+		switch object[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; ok && depth <= 1 {
+				return from, i + depth, true
+			}
+		case ',':
+			if ok && depth == 1 {
+				return from, i, true
+			}
+		case '"':
+			if depth == 1 && !ok && bytes.HasPrefix(object[i:], key) {
+				from, ok = i+len(key), true
+				i = from - 1
+				continue
+			}
+			for i++; i < len(object) && object[i] != '"'; i++ {
+				if object[i] == '\\' {
+					i++
+				}
+			}
+		}
 	}
-	meta, ok := accessor.GetObjectMeta().(*metav1.ObjectMeta)
-	if !ok {
-		return nil, nil, errNotExtended
+	return 0, 0, false
+}
+
+// metadataOf returns the metadata of an object.
+func metadataOf(obj runtime.Object) (*metav1.ObjectMeta, error) {
+	if accessor, ok := obj.(metav1.ObjectMetaAccessor); ok {
+		if meta, ok := accessor.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			return meta, nil
+		}
 	}
+	return nil, errNotExtended
+}
+
+// withoutMetadata returns a shallow copy of an object without what is not stored beside its metadata.
+func withoutMetadata(obj runtime.Object) any {
 	rest := reflect.New(reflect.TypeOf(obj).Elem())
 	rest.Elem().Set(reflect.ValueOf(obj).Elem())
 	for _, field := range []string{"TypeMeta", "ObjectMeta"} {
 		rest.Elem().FieldByName(field).SetZero()
 	}
-	return meta, rest.Interface(), nil
+	return rest.Interface()
 }
 
 // decodeExtended reads what encodeExtended has written into an empty object. Of data without a rest, as DecodePart makes it, it reads
 // the metadata.
 func decodeExtended(data []byte, into runtime.Object) error {
 	fail := func(err error) error { return fmt.Errorf("decode %T: %w", into, err) }
-	accessor, ok := into.(metav1.ObjectMetaAccessor)
-	if !ok {
-		return fail(errNotExtended)
+	meta, err := metadataOf(into)
+	if err != nil {
+		return fail(err)
 	}
-	var metadata, rest []byte
+	metadata, rest, err := partsOf(data)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		if err := json.Unmarshal(rest, into); err != nil {
+			return fail(err)
+		}
+	}
+	*meta = metav1.ObjectMeta{}
+	if err := meta.Unmarshal(metadata); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// partsOf returns what encodeExtended has put together.
+func partsOf(data []byte) (metadata, rest []byte, err error) {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 || kind != protowire.BytesType {
-			return errCut
+			return nil, nil, errCut
 		}
 		value, m := protowire.ConsumeBytes(data[n:])
 		if m < 0 {
-			return errCut
+			return nil, nil, errCut
 		}
 		switch number {
 		case extendedMetadata:
@@ -84,18 +174,5 @@ func decodeExtended(data []byte, into runtime.Object) error {
 		}
 		data = data[n+m:]
 	}
-	if len(rest) > 0 {
-		if err := json.Unmarshal(rest, into); err != nil {
-			return fail(err)
-		}
-	}
-	meta, ok := accessor.GetObjectMeta().(*metav1.ObjectMeta)
-	if !ok {
-		return fail(errNotExtended)
-	}
-	*meta = metav1.ObjectMeta{}
-	if err := meta.Unmarshal(metadata); err != nil {
-		return fail(err)
-	}
-	return nil
+	return metadata, rest, nil
 }

@@ -96,6 +96,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["cronjobs/why"] = &explanation{inJSON, k, s}
 	case schema.GroupResource{Group: "jobset.x-k8s.io", Resource: "jobsets"}:
 		served["jobsets/why"] = &explanation{inJSON, k, s}
+		served["jobsets/picture"] = &setPicture{inJSON, s}
 	case schema.GroupResource{Resource: "services"},
 		schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
 		objects.AfterDelete = func(deleted runtime.Object, _ *metav1.DeleteOptions) { s.keepKubernetesService(deleted) }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +27,7 @@ import (
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/cmd/internal/page"
+	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/daemon/picture"
 )
 
@@ -46,18 +46,20 @@ const (
 func newReportCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:                   "report jobs/NAME [--json]",
+		Use:                   "report (jobs/NAME | jobsets/NAME) [--json]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Write a Job as one page to look at and to send around",
+		Short:                 "Write a Job or JobSet as one page to look at and to send around",
 		Long: `Write all there is to know about a Job to a web page in a single file, to read and to share: a picture with a cell for each index (or each pod of a Job without indexes), its failures grouped by exit code and last line, when its pods ran and what they used, events, accounting and the manifest. A bare name means a Job.
 
-The page needs no server and no network. It contains no Secrets, but whatever the manifest and the logs say. For a deleted Job it shows what the history has kept.`,
+The page needs no server and no network. It contains no Secrets, but whatever the manifest and the logs say. For a deleted Job it shows what the history has kept.
+
+Of a JobSet it shows the groups with the states of their Jobs and what they wait for, why it waits or which Job made it fail, events and the manifest.`,
 		Example: `  # A Job as a page
   jobctl report jobs/train > train.html
 
   # For programs
   jobctl report jobs/train --json | jq '.picture.failures.groups[] | {exitCode, cells, line}'`,
-		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, []string{"jobs"}),
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, drawn),
 		Run: func(cmd *cobra.Command, args []string) {
 			cmdutil.CheckErr(writeReport(contextOf(cmd), f, streams, args, asJSON))
 		},
@@ -67,15 +69,23 @@ The page needs no server and no network. It contains no Secrets, but whatever th
 }
 
 func writeReport(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, asJSON bool) error {
-	job, err := oneJob(f, args, "a report is about one")
+	objects, err := named(f, drawn, args)
 	if err != nil {
 		return err
 	}
+	if len(objects) != 1 {
+		return errors.New("name one Job or JobSet: a report is about one")
+	}
+	of := objects[0]
 	client, err := f.KubernetesClientSet()
 	if err != nil {
 		return err
 	}
-	r, err := newReport(ctx, client, job.namespace, job.name)
+	about := newReport
+	if of.resource == "jobsets" {
+		about = newSetReport
+	}
+	r, err := about(ctx, client, of.namespace, of.name)
 	if err != nil {
 		return err
 	}
@@ -126,12 +136,32 @@ func newReport(ctx context.Context, client kubernetes.Interface, namespace, name
 			r.Logs[g.Pod] = text
 		}
 	}
-	r.Events = eventsOfJob(ctx, client, j)
+	r.Events = eventsAbout(ctx, client, j)
 	if batch.End(&j.Status) != nil {
 		if past, err := historyOf(ctx, client, namespace, name, string(j.UID), false); err == nil && past != nil {
 			r.Accounting = past
 		}
 	}
+	return r, nil
+}
+
+// newSetReport collects what there is to know about a JobSet. What the client may not read is left out, all but the picture.
+func newSetReport(ctx context.Context, client kubernetes.Interface, namespace, name string) (*page.Report, error) {
+	r := &page.Report{APIVersion: page.APIVersion, Kind: page.Kind, At: time.Now().Truncate(time.Second)}
+	js, err := submit.GetJobSet(ctx, client, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if r.Set, err = askSetPicture(ctx, client, namespace, name); err != nil {
+		return nil, err
+	}
+	if r.Manifest, err = page.ManifestOfSet(js); err != nil {
+		return nil, err
+	}
+	if said, err := explain(ctx, client, object{"jobsets", namespace, name}); err == nil {
+		r.Why = said
+	}
+	r.Events = eventsAbout(ctx, client, js)
 	return r, nil
 }
 
@@ -230,10 +260,10 @@ func lastLines(ctx context.Context, client kubernetes.Interface, namespace, name
 	return string(text), err
 }
 
-// eventsOfJob returns the last events of a Job, the oldest first; none if they cannot be read.
-func eventsOfJob(ctx context.Context, client kubernetes.Interface, j *batchv1.Job) (events []page.Event) {
-	list, err := client.CoreV1().Events(j.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(j.UID)).String(),
+// eventsAbout returns the last events about an object, the oldest first; none if they cannot be read.
+func eventsAbout(ctx context.Context, client kubernetes.Interface, of metav1.Object) (events []page.Event) {
+	list, err := client.CoreV1().Events(of.GetNamespace()).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(of.GetUID())).String(),
 	})
 	if err != nil {
 		return nil

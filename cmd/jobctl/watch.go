@@ -30,8 +30,10 @@ import (
 	"k8s.io/kubectl/pkg/describe"
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/jobset"
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/cmd/internal/progress"
@@ -55,22 +57,30 @@ const (
 	watchedLines = 1000
 )
 
+// drawn are the kinds that have a picture.
+var drawn = []string{"jobs", "jobsets"}
+
 // newWatchCommand makes the command that shows Jobs in a terminal.
 func newWatchCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
 	var everywhere bool
 	cmd := &cobra.Command{
-		Use:                   "watch [jobs/NAME] [-A]",
+		Use:                   "watch [jobs/NAME | jobsets/NAME] [-A]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Watch Jobs in the terminal: all of them, or the picture of one",
+		Short:                 "Watch Jobs in the terminal: all of them, or the picture of one or of a JobSet",
 		Long: `Watch Jobs in the terminal: a list of all, or a picture of one with a cell for each index (or each pod of a Job without indexes) and its failures grouped by exit code and last line. Keys show logs and descriptions, suspend, resume and delete; the last line of the screen lists them. A bare name means a Job.
 
-With NO_COLOR, states are letters. Where the output is not a terminal, or one that cannot move its cursor (TERM=dumb), the picture is printed each time it changes, until the Job ends.`,
+The picture of a JobSet has a line for each of its groups: a cell for each Job, and for which groups it waits. Of many groups those are shown that have failed or go on, and their neighbours.
+
+With NO_COLOR, states are letters. Where the output is not a terminal, or one that cannot move its cursor (TERM=dumb), the picture is printed each time it changes, until the Job or JobSet ends.`,
 		Example: `  # All Jobs of the namespace
   jobctl watch
 
   # One Job
-  jobctl watch jobs/train`,
-		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, []string{"jobs"}),
+  jobctl watch jobs/train
+
+  # The groups of a JobSet
+  jobctl watch jobsets/train`,
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, drawn),
 		Run: func(cmd *cobra.Command, args []string) {
 			cmdutil.CheckErr(watchJobs(contextOf(cmd), f, streams, args, everywhere))
 		},
@@ -89,14 +99,14 @@ func watchJobs(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 		w.namespace, w.other = "", w.namespace
 	}
 	if len(args) > 0 && !(len(args) == 1 && slices.Contains([]string{"jobs", "job"}, args[0])) {
-		objects, err := named(f, []string{"jobs"}, args)
+		objects, err := named(f, drawn, args)
 		if err != nil {
 			return err
 		}
 		if len(objects) != 1 || everywhere {
-			return errors.New("name one Job, or none to look at all of them")
+			return errors.New("name one Job or JobSet, or none to look at all Jobs")
 		}
-		w.job, w.only = &types.NamespacedName{Namespace: objects[0].namespace, Name: objects[0].name}, true
+		w.job, w.only = &objects[0], true
 	}
 	if w.client, err = f.KubernetesClientSet(); err != nil {
 		return err
@@ -120,9 +130,12 @@ type watcher struct {
 	namespace string // empty for all
 	style     terminal.Style
 
-	job     *types.NamespacedName // whose picture is shown; nil for the overview
-	only    bool                  // there is no overview behind it
+	job     *object // whose picture is shown, a Job or a JobSet; nil for the overview
+	only    bool    // there is no overview behind it
+	set     *object // the JobSet that is behind it all; nil for none
+	labels  string  // a selector of the Jobs of an overview
 	view    terminal.View
+	setView terminal.SetView
 	failure int // that is chosen
 	all     []batchv1.Job
 	list    terminal.Overview // of those of them that are looked for
@@ -139,8 +152,7 @@ type watcher struct {
 	wake    chan struct{}
 
 	mu     sync.Mutex
-	asking *types.NamespacedName
-	within string // the namespace of an overview
+	asking answer // of what: a picture, or an overview within a namespace
 	cursor string
 	failed string        // the pod of the chosen failure
 	listed []batchv1.Job // the first of those that wait or have failed, of an overview
@@ -148,9 +160,11 @@ type watcher struct {
 
 // answer is something that the server has said.
 type answer struct {
-	of      *types.NamespacedName // nil for the overview
-	within  string                // the namespace of an overview
+	of      *object // nil for the overview
+	within  string  // the namespace of an overview
+	labels  string  // and a selector
 	picture *wire.Picture
+	set     *wire.SetPicture
 	jobs    []batchv1.Job
 	err     error
 	// why is the answer to other questions: the reasons of the Job, or of the Jobs of an overview. reasons is that of the Job in full,
@@ -159,22 +173,21 @@ type answer struct {
 	reasons, lastOf, last string
 }
 
-// print prints the picture of a Job whenever it has changed, until it has ended. When the server is out of reach, since it is
-// being restarted for example, it goes on as jobctl follow does.
+// print prints the picture of a Job or a JobSet whenever it has changed, until it has ended. When the server is out of reach, since
+// it is being restarted for example, it goes on as jobctl follow does.
 func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams) error {
-	w.style = terminal.Style{Width: 80, Height: 24}
+	w.style, w.setView.Selected = terminal.Style{Width: 80, Height: 24}, -1
 	before := ""
 	var lost time.Time
 	for {
-		p := &wire.Picture{}
-		err := askPicture(ctx, w.client, w.job.Namespace, w.job.Name, wire.Options{Cursor: w.view.Cursor}, p)
-		switch {
+		a := w.question(ctx, w.job, w.view.Cursor)
+		switch err := a.err; {
 		case err == nil:
 			if !lost.IsZero() {
 				fmt.Fprintln(streams.ErrOut, "the server answers again")
 			}
 			lost = time.Time{}
-			if err := w.view.Update(p); err != nil {
+			if err := w.update(a); err != nil {
 				return err
 			}
 		case ctx.Err() != nil:
@@ -187,19 +200,14 @@ func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams)
 		case time.Since(lost) >= submit.Patience:
 			return fmt.Errorf("the server has not answered for %v: %w", submit.Patience, err)
 		}
-		w.view.Why = ""
-		if w.view.Job.State == batch.StateWaiting {
-			w.view.Why, _ = w.reason(ctx, *w.job)
-		}
-		lines := terminal.Draw(&w.view, -1, w.style)
-		text := strings.TrimRight(strings.Join(lines[:len(lines)-1], "\n"), "\n")
-		if now := fmt.Sprint(w.view.Job.State, w.view.Job.Counts, w.view.Why != ""); now != before {
+		lines, now, ended := w.printed(ctx)
+		if now != before {
 			before = now
-			if _, err := fmt.Fprintln(streams.Out, text+"\n"); err != nil {
+			if _, err := fmt.Fprintln(streams.Out, strings.TrimRight(strings.Join(lines[:len(lines)-1], "\n"), "\n")+"\n"); err != nil {
 				return err
 			}
 		}
-		if w.view.Job.Ended > 0 {
+		if ended {
 			return nil
 		}
 		select {
@@ -208,6 +216,45 @@ func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams)
 		case <-time.After(watchPrint):
 		}
 	}
+}
+
+// question asks the server for a picture.
+func (w *watcher) question(ctx context.Context, of *object, cursor string) (a answer) {
+	a.of = of
+	if of.resource == "jobsets" {
+		a.set, a.err = askSetPicture(ctx, w.client, of.namespace, of.name)
+		return a
+	}
+	a.picture = &wire.Picture{}
+	a.err = askPicture(ctx, w.client, of.namespace, of.name, wire.Options{Cursor: cursor}, a.picture)
+	return a
+}
+
+// update takes in a picture.
+func (w *watcher) update(a answer) error {
+	if a.set != nil {
+		w.takeSet(a.set)
+		return nil
+	}
+	return w.view.Update(a.picture)
+}
+
+// printed returns what is printed, what tells whether it is new, and whether it is the last.
+func (w *watcher) printed(ctx context.Context) (lines []string, version string, ended bool) {
+	if v := &w.setView; w.job.resource == "jobsets" {
+		if v.Why = ""; v.State == batch.StateWaiting || v.State == jobset.StateRestarting {
+			v.Why, _ = w.reason(ctx, *w.job)
+		}
+		for _, g := range v.Groups {
+			version += fmt.Sprintln(g.State, g.Counts)
+		}
+		return terminal.DrawSet(v, w.style), version + fmt.Sprint(v.State, v.Decided, v.Restarts, v.Former > 0, v.Why != ""), v.Ended > 0
+	}
+	w.view.Why = ""
+	if w.view.Job.State == batch.StateWaiting {
+		w.view.Why, _ = w.reason(ctx, *w.job)
+	}
+	return terminal.Draw(&w.view, -1, w.style), fmt.Sprint(w.view.Job.State, w.view.Job.Counts, w.view.Why != ""), w.view.Job.Ended > 0
 }
 
 // isAnswer reports whether an error is what the server has to say about a request, and not that it is out of reach, is just
@@ -285,6 +332,8 @@ func (w *watcher) draw(screen *os.File) string {
 	switch {
 	case w.title != "":
 		lines = terminal.Text(w.title, w.text, w.from, w.style)
+	case w.job != nil && w.job.resource == "jobsets":
+		lines = terminal.DrawSet(&w.setView, w.style)
 	case w.job != nil:
 		lines = terminal.Draw(&w.view, w.failure, w.style)
 	default:
@@ -306,11 +355,12 @@ func (w *watcher) draw(screen *os.File) string {
 }
 
 // aim chooses what is asked for.
-func (w *watcher) aim(job *types.NamespacedName) {
+func (w *watcher) aim(job *object) {
 	w.mu.Lock()
-	w.asking, w.within, w.cursor, w.failed = job, w.namespace, "", ""
+	w.asking, w.cursor, w.failed = answer{of: job, within: w.namespace, labels: w.labels}, "", ""
 	w.mu.Unlock()
-	w.job, w.view, w.failure = job, terminal.View{Back: !w.only}, 0
+	w.job, w.view, w.failure = job, terminal.View{Back: !w.only || w.set != nil}, 0
+	w.setView = terminal.SetView{Selected: -1}
 	w.hurry()
 }
 
@@ -326,14 +376,13 @@ func (w *watcher) hurry() {
 func (w *watcher) ask(ctx context.Context) {
 	for ctx.Err() == nil {
 		w.mu.Lock()
-		a, cursor := answer{of: w.asking, within: w.within}, w.cursor
+		a, cursor := w.asking, w.cursor
 		w.mu.Unlock()
 		if a.of != nil {
-			a.picture = &wire.Picture{}
-			a.err = askPicture(ctx, w.client, a.of.Namespace, a.of.Name, wire.Options{Cursor: cursor}, a.picture)
+			a = w.question(ctx, a.of, cursor)
 		} else {
 			var list *batchv1.JobList
-			if list, a.err = w.client.BatchV1().Jobs(a.within).List(ctx, metav1.ListOptions{Limit: watchedJobs}); a.err == nil {
+			if list, a.err = w.client.BatchV1().Jobs(a.within).List(ctx, metav1.ListOptions{Limit: watchedJobs, LabelSelector: a.labels}); a.err == nil {
 				a.jobs = list.Items
 			}
 		}
@@ -358,10 +407,11 @@ func (w *watcher) take(a answer) error {
 	}
 	if a.why != nil {
 		w.list.Why, w.view.Why, w.view.Reasons, w.view.LastOf, w.view.Last = a.why, a.why[""], a.reasons, a.lastOf, a.last
+		w.setView.Why, w.setView.Reasons = a.why[""], a.reasons
 		return nil
 	}
 	if a.err != nil {
-		if w.only && w.view.Job == nil || a.of == nil && w.all == nil {
+		if w.only && w.set == nil && w.view.Job == nil && w.setView.Kind == "" || a.of == nil && w.all == nil {
 			return a.err
 		}
 		w.note = a.err.Error()
@@ -370,8 +420,12 @@ func (w *watcher) take(a answer) error {
 	if w.confirm == nil && time.Since(w.noted) >= watchNote {
 		w.note = ""
 	}
+	if a.set != nil {
+		w.takeSet(a.set)
+		return nil
+	}
 	if a.picture == nil {
-		if a.within != w.namespace {
+		if a.within != w.namespace || a.labels != w.labels {
 			return nil
 		}
 		w.all = a.jobs
@@ -403,13 +457,13 @@ func (w *watcher) askWhy(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		w.mu.Lock()
-		a, jobs := answer{of: w.asking, why: map[types.UID]string{}, lastOf: w.failed}, w.listed
+		a, jobs := answer{of: w.asking.of, why: map[types.UID]string{}, lastOf: w.failed}, w.listed
 		w.mu.Unlock()
 		answers := true
 		if a.of != nil {
 			a.why[""], a.reasons, answers = w.explain(ctx, *a.of)
 			if _, known := last[a.lastOf]; !known && a.lastOf != "" {
-				text, _ := lastLines(ctx, w.client, a.of.Namespace, a.lastOf)
+				text, _ := lastLines(ctx, w.client, a.of.namespace, a.lastOf)
 				last = map[string]string{a.lastOf: text}
 			}
 			a.last, jobs = last[a.lastOf], nil
@@ -419,7 +473,7 @@ func (w *watcher) askWhy(ctx context.Context) {
 			version, ended := string(j.UID)+j.ResourceVersion, batch.End(&j.Status) != nil
 			reason, known := failed[version]
 			if !ended || !known {
-				reason, answers = w.reason(ctx, types.NamespacedName{Namespace: j.Namespace, Name: j.Name})
+				reason, answers = w.reason(ctx, object{"jobs", j.Namespace, j.Name})
 			}
 			if ended && answers {
 				failed[version] = reason
@@ -441,14 +495,14 @@ func (w *watcher) askWhy(ctx context.Context) {
 }
 
 // reason returns why a Job is in its state in a few words; false if the server does not say.
-func (w *watcher) reason(ctx context.Context, of types.NamespacedName) (string, bool) {
+func (w *watcher) reason(ctx context.Context, of object) (string, bool) {
 	brief, _, answers := w.explain(ctx, of)
 	return brief, answers
 }
 
 // explain returns the reason also in full.
-func (w *watcher) explain(ctx context.Context, of types.NamespacedName) (brief, full string, answers bool) {
-	said, err := askServerWhy(ctx, w.client, object{"jobs", of.Namespace, of.Name})
+func (w *watcher) explain(ctx context.Context, of object) (brief, full string, answers bool) {
+	said, err := askServerWhy(ctx, w.client, of)
 	if err != nil {
 		return "", "", false
 	}
@@ -487,14 +541,14 @@ func (w *watcher) read(ctx context.Context, in io.Reader) {
 	}
 }
 
-// chosen returns the Job that keys are about; nil if there is none.
-func (w *watcher) chosen() *types.NamespacedName {
+// chosen returns what keys are about; nil if there is nothing.
+func (w *watcher) chosen() *object {
 	if w.job != nil {
 		return w.job
 	}
 	if w.list.Selected < len(w.list.Jobs) {
 		j := &w.list.Jobs[w.list.Selected]
-		return &types.NamespacedName{Namespace: j.Namespace, Name: j.Name}
+		return &object{"jobs", j.Namespace, j.Name}
 	}
 	return nil
 }
@@ -534,6 +588,12 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 	case key == "?":
 		w.show("jobctl watch", terminal.Keys, nil, false)
 		return true
+	case key == "esc" && w.set != nil && (w.job == nil || *w.job != *w.set):
+		w.aim(w.set)
+		return true
+	case w.job != nil && w.job.resource == "jobsets":
+		w.setKey(ctx, key, step, *w.job)
+		return true
 	case w.job == nil && w.listKey(key, step):
 		return true
 	case step != 0:
@@ -564,11 +624,7 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 	case "d":
 		w.describe(*of)
 	case "w":
-		_, text, answers := w.explain(ctx, *of)
-		if !answers {
-			text = "The server does not say why."
-		}
-		w.show("why jobs/"+of.Name, text, nil, false)
+		w.showWhy(ctx, *of)
 	case "r":
 		w.note = w.retry(ctx, *of)
 		w.hurry()
@@ -576,19 +632,28 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 		w.note = w.suspend(ctx, *of)
 		w.hurry()
 	case "x":
-		w.note = fmt.Sprintf("Delete job %s and its pods? y/n", of.Name)
+		w.note = fmt.Sprintf("Delete job %s and its pods? y/n", of.name)
 		w.confirm = func() string {
 			background := metav1.DeletePropagationBackground
-			if err := w.client.BatchV1().Jobs(of.Namespace).Delete(ctx, of.Name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+			if err := w.client.BatchV1().Jobs(of.namespace).Delete(ctx, of.name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 				return err.Error()
 			}
 			if w.job != nil && !w.only {
 				w.aim(nil)
 			}
-			return "job " + of.Name + " deleted"
+			return "job " + of.name + " deleted"
 		}
 	}
 	return true
+}
+
+// showWhy shows why something is as it is, in full.
+func (w *watcher) showWhy(ctx context.Context, of object) {
+	_, text, answers := w.explain(ctx, of)
+	if !answers {
+		text = "The server does not say why."
+	}
+	w.show("why "+of.resource+"/"+of.name, text, nil, false)
 }
 
 // show puts a text over all else, from its beginning or from its end.
@@ -604,23 +669,26 @@ func (w *watcher) show(title, text string, err error, end bool) {
 }
 
 // logs shows what the pod of the chosen failure has printed or, if there is none, the Job.
-func (w *watcher) logs(ctx context.Context, of types.NamespacedName) {
+func (w *watcher) logs(ctx context.Context, of object) {
 	if w.job != nil && w.view.Failures != nil && w.failure < len(w.view.Failures.Groups) {
 		pod := w.view.Failures.Groups[w.failure].Pod
-		text, err := lastLines(ctx, w.client, of.Namespace, pod)
+		text, err := lastLines(ctx, w.client, of.namespace, pod)
 		w.show("pods/"+pod, text, err, true)
 		return
 	}
-	answer := w.client.BatchV1().RESTClient().Get().Namespace(of.Namespace).Resource("jobs").Name(of.Name).SubResource("log").
+	answer := w.client.BatchV1().RESTClient().Get().Namespace(of.namespace).Resource("jobs").Name(of.name).SubResource("log").
 		Param("tailLines", fmt.Sprint(watchedLines)).Param("prefix", "true").Param("limitBytes", fmt.Sprint(1<<20)).Do(ctx)
 	err := answer.Error()
 	text, _ := answer.Raw()
-	w.show("jobs/"+of.Name, string(text), err, true)
+	w.show("jobs/"+of.name, string(text), err, true)
 }
 
-// describe shows the Job, or the pod of the chosen failure, as jobctl describe does.
-func (w *watcher) describe(of types.NamespacedName) {
-	kind, name := schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}, of.Name
+// describe shows the Job or JobSet, or the pod of the chosen failure, as jobctl describe does.
+func (w *watcher) describe(of object) {
+	kind, name := schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}, of.name
+	if of.resource == "jobsets" {
+		kind = schema.GroupKind{Group: jobsetv1.GroupVersion.Group, Kind: "JobSet"}
+	}
 	if w.job != nil && w.view.Failures != nil && w.failure < len(w.view.Failures.Groups) {
 		kind, name = schema.GroupKind{Group: corev1.GroupName, Kind: "Pod"}, w.view.Failures.Groups[w.failure].Pod
 	}
@@ -637,14 +705,14 @@ func (w *watcher) describe(of types.NamespacedName) {
 		if err != nil {
 			return "", err
 		}
-		return describer.Describe(of.Namespace, name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
+		return describer.Describe(of.namespace, name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
 	}()
 	w.show(strings.ToLower(kind.Kind)+"s/"+name, text, err, false)
 }
 
 // suspend suspends a Job, or lets it go on, and returns what it has done.
-func (w *watcher) suspend(ctx context.Context, of types.NamespacedName) string {
-	j, err := w.client.BatchV1().Jobs(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+func (w *watcher) suspend(ctx context.Context, of object) string {
+	j, err := w.client.BatchV1().Jobs(of.namespace).Get(ctx, of.name, metav1.GetOptions{})
 	if err != nil {
 		return err.Error()
 	}

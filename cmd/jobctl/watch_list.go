@@ -93,11 +93,11 @@ func (w *watcher) choose() {
 }
 
 // retry runs again what has failed of a Job, and returns what it has done.
-func (w *watcher) retry(ctx context.Context, of types.NamespacedName) string {
-	err := w.client.BatchV1().RESTClient().Post().Namespace(of.Namespace).Resource("jobs").Name(of.Name).SubResource("retry").
+func (w *watcher) retry(ctx context.Context, of object) string {
+	err := w.client.BatchV1().RESTClient().Post().Namespace(of.namespace).Resource("jobs").Name(of.name).SubResource("retry").
 		SetHeader("Content-Type", "application/json").Body([]byte("{}")).Do(ctx).Error()
 	if err != nil {
 		return err.Error()
 	}
-	return "job " + of.Name + " runs again what has failed"
+	return "job " + of.name + " runs again what has failed"
 }

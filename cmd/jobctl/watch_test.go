@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -82,7 +81,7 @@ func TestWatchIntoAPipe(t *testing.T) {
 					t.Fatal(err)
 				}
 				var out, errOut bytes.Buffer
-				w := &watcher{client: client, job: &types.NamespacedName{Namespace: "default", Name: "x"}}
+				w := &watcher{client: client, job: &object{"jobs", "default", "x"}}
 				begin := time.Now()
 				err = w.print(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errOut})
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {

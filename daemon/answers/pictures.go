@@ -1,12 +1,10 @@
 package answers
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,7 +13,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
 
@@ -30,11 +27,6 @@ import (
 )
 
 const (
-	// canvasIdle is for how long a Job that nobody looks at is remembered, and canvasPods how many pods of all Jobs
-	// are, about 40 bytes each: those of the Jobs that nobody has looked at for longest go first.
-	canvasIdle = time.Minute
-	canvasPods = 300_000
-	canvasMax  = 50
 	// A Job is drawn at most every canvasPause or, if drawing it takes long, less often, but at least every canvasLate.
 	canvasPause = 200 * time.Millisecond
 	canvasLate  = 800 * time.Millisecond
@@ -46,26 +38,21 @@ const (
 	progressBytes = 64 << 10
 )
 
-// Pictures draws Jobs. What it has drawn is shared by all who look at a Job at the same time. It implements
+// Pictures draws Jobs and JobSets. What it has drawn is shared by all who look at one at the same time. It implements
 // server.Pictures.
 type Pictures struct {
 	Sources
 
-	mu       sync.Mutex
-	canvases map[types.UID]*canvas
-	sweep    *time.Timer
+	canvases shelf[canvas]
+	sketches shelf[sketch]
 }
 
 // NewPictures makes what draws, which has drawn nothing.
-func NewPictures(from Sources) *Pictures {
-	return &Pictures{Sources: from, canvases: map[types.UID]*canvas{}}
-}
+func NewPictures(from Sources) *Pictures { return &Pictures{Sources: from} }
 
 // canvas is one Job that somebody looks at.
 type canvas struct {
-	id   string // part of its cursors
-	used time.Time
-	size int // pods
+	id string // part of its cursors
 
 	mu      sync.Mutex
 	past    *picture.Ended
@@ -86,7 +73,7 @@ type canvas struct {
 func (p *Pictures) Picture(ctx context.Context, j *batchv1.Job, o *wire.Options, withLogs bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	c := p.canvas(j)
+	c := p.canvases.get(j.UID, func() *canvas { return &canvas{id: string(uuid.NewUUID())[:8]} })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := p.refresh(ctx, c, j); err != nil {
@@ -105,55 +92,9 @@ func (p *Pictures) Picture(ctx context.Context, j *batchv1.Job, o *wire.Options,
 	return c.answer(roll, o.Cursor, withLogs)
 }
 
-// canvas returns that of a Job, and forgets those that nobody looks at.
-func (p *Pictures) canvas(j *batchv1.Job) *canvas {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	c := p.canvases[j.UID]
-	if c == nil {
-		c = &canvas{id: string(uuid.NewUUID())[:8]}
-		p.canvases[j.UID] = c
-	}
-	c.used = now
-	p.forget(now)
-	if p.sweep == nil {
-		p.sweep = time.AfterFunc(canvasIdle, p.forgetIdle)
-	}
-	return c
-}
-
-// forgetIdle runs while there are canvases.
-func (p *Pictures) forgetIdle() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.forget(time.Now())
-	if p.sweep = nil; len(p.canvases) > 0 {
-		p.sweep = time.AfterFunc(canvasIdle, p.forgetIdle)
-	}
-}
-
-func (p *Pictures) forget(now time.Time) {
-	var uids []types.UID
-	for uid := range p.canvases {
-		uids = append(uids, uid)
-	}
-	slices.SortFunc(uids, func(a, b types.UID) int {
-		return cmp.Or(p.canvases[b].used.Compare(p.canvases[a].used), cmp.Compare(a, b))
-	})
-	size := 0
-	for i, uid := range uids {
-		c := p.canvases[uid]
-		size += c.size
-		if i > 0 && (size > canvasPods || i >= canvasMax) || now.Sub(c.used) >= canvasIdle {
-			delete(p.canvases, uid)
-		}
-	}
-}
-
 // refresh draws a Job, unless that was done just now.
 func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error {
-	if begin := time.Now(); begin.Sub(c.drawn) < min(max(canvasPause, 5*c.took), canvasLate) && begin.After(c.drawn) {
+	if stillFresh(c.drawn, c.took) {
 		return nil
 	}
 	begin := time.Now()
@@ -240,12 +181,16 @@ func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 			c.texts = map[string][]byte{}
 		}
 	}
-	p.mu.Lock()
-	c.size = c.past.Len()
-	p.mu.Unlock()
+	p.canvases.grown(j.UID, c.past.Len())
 	c.drawn = time.Now()
 	c.took = c.drawn.Sub(begin)
 	return nil
+}
+
+// stillFresh reports whether what was drawn at a time, which took so long, need not be drawn again.
+func stillFresh(drawn time.Time, took time.Duration) bool {
+	now := time.Now()
+	return now.Sub(drawn) < min(max(canvasPause, 5*took), canvasLate) && now.After(drawn)
 }
 
 // answer returns what has changed since a cursor.

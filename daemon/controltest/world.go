@@ -40,7 +40,7 @@ import (
 
 // World is a loop over a real store and simulated containers, in virtual time.
 type World struct {
-	T       *testing.T
+	T       testing.TB
 	Path    string // of the database
 	Store   *store.Store
 	Control *control.Control
@@ -80,7 +80,7 @@ type World struct {
 }
 
 // New starts a world with nothing but the namespace default. End has to be called.
-func New(t *testing.T) *World {
+func New(t testing.TB) *World {
 	t.Helper()
 	w := &World{
 		T: t, Path: filepath.Join(t.TempDir(), "jobd.db"), Runtime: simulated.New(), Clock: time.Now, MaxPods: 1000,

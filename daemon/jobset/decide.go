@@ -57,10 +57,12 @@ func Decide(js *jobsetv1.JobSet, r *Record, now time.Time, batch int) Decision {
 		r.restart(js.Status.Restarts)
 	}
 	d := &decision{js: js, r: r, now: now, room: batch, replicas: make(map[string]int32, len(js.Spec.ReplicatedJobs))}
-	js.Status.DeepCopyInto(&d.Status)
+	status := js.Status
+	status.ReplicatedJobsStatus = nil // they are counted
+	status.DeepCopyInto(&d.Status)
 	d.tally()
 	d.judge()
-	d.Changed = !equality.Semantic.DeepEqual(d.Status, js.Status)
+	d.Changed = !same(&d.Status, &js.Status)
 	return d.Decision
 }
 
@@ -77,13 +79,28 @@ type decision struct {
 
 // tally sets status.replicatedJobsStatus.
 func (d *decision) tally() {
-	d.Status.ReplicatedJobsStatus = nil
+	d.Status.ReplicatedJobsStatus = make([]jobsetv1.ReplicatedJobStatus, 0, len(d.js.Spec.ReplicatedJobs))
 	for i := range d.js.Spec.ReplicatedJobs {
 		name := d.js.Spec.ReplicatedJobs[i].Name
 		d.replicas[name] = d.js.Spec.ReplicatedJobs[i].Replicas
 		d.Status.ReplicatedJobsStatus = append(d.Status.ReplicatedJobsStatus, d.r.of(name).status(name))
 	}
 	slices.SortFunc(d.Status.ReplicatedJobsStatus, func(a, b jobsetv1.ReplicatedJobStatus) int { return cmp.Compare(b.Name, a.Name) })
+}
+
+// same reports whether two statuses are alike. That of a JobSet of many groups is looked at whenever something happens to one of them,
+// and to look at it by reflection takes longer than all else.
+func same(a, b *jobsetv1.JobSetStatus) bool {
+	if !slices.EqualFunc(a.ReplicatedJobsStatus, b.ReplicatedJobsStatus, func(x, y jobsetv1.ReplicatedJobStatus) bool {
+		return x.Name == y.Name && x.Ready == y.Ready && x.Succeeded == y.Succeeded && x.Failed == y.Failed && x.Active == y.Active &&
+			x.Suspended == y.Suspended && slices.Equal(x.JobRestarts, y.JobRestarts) &&
+			slices.Equal(x.JobRestartsCountTowardsMax, y.JobRestartsCountTowardsMax)
+	}) {
+		return false
+	}
+	rest, others := *a, *b
+	rest.ReplicatedJobsStatus, others.ReplicatedJobsStatus = nil, nil
+	return equality.Semantic.DeepEqual(rest, others)
 }
 
 // judge decides in the order in which a cluster's controller does.

@@ -43,7 +43,17 @@ func (d *decoded) read(p *loop.Pass, key string) (*jobsetv1.JobSet, error) {
 
 // put writes a JobSet that was read.
 func (d *decoded) put(p *loop.Pass, key string, js *jobsetv1.JobSet) error {
-	if err := p.Put(key, js); err != nil {
+	return d.write(p, key, js, p.Put)
+}
+
+// putStatus writes a JobSet that was read, and of which nothing but the metadata and the status was changed: of many groups the spec is far
+// larger.
+func (d *decoded) putStatus(p *loop.Pass, key string, js *jobsetv1.JobSet) error {
+	return d.write(p, key, js, p.PutStatus)
+}
+
+func (d *decoded) write(p *loop.Pass, key string, js *jobsetv1.JobSet, put func(string, objects.Object) error) error {
+	if err := put(key, js); err != nil {
 		return err
 	}
 	d.keep(key, stored{js, p.Version(), p.Size(key)})

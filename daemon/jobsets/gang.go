@@ -88,8 +88,8 @@ func (c *JobSets) putGang(p *loop.Pass, js *jobsetv1.JobSet, wanted bool) (refus
 	case there:
 		return false, nil
 	}
-	if n := js.Status.Restarts; n > 0 {
-		p.Delete(store.Key(objects.PodGroups, js.Namespace, api.GangName(js, n-1)))
+	if err := dropFormerGang(p, js); err != nil {
+		return false, err
 	}
 	pg = api.NewGang(js)
 	pg.UID, pg.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(p.Now)
@@ -104,4 +104,17 @@ func (c *JobSets) putGang(p *loop.Pass, js *jobsetv1.JobSet, wanted bool) (refus
 		return true, event(p, js, jobset.Event{Type: corev1.EventTypeWarning, Reason: "JobCreationFailed", Message: refusal.Error()})
 	}
 	return false, c.gangs.Put(p, pg)
+}
+
+// dropFormerGang deletes the PodGroup of the attempt before, unless it is another's that has its name.
+func dropFormerGang(p *loop.Pass, js *jobsetv1.JobSet) error {
+	if js.Status.Restarts == 0 {
+		return nil
+	}
+	key, pg := store.Key(objects.PodGroups, js.Namespace, api.GangName(js, js.Status.Restarts-1)), &schedulingv1beta1.PodGroup{}
+	there, err := objects.Read(p, key, pg)
+	if err == nil && there && metav1.IsControlledBy(pg, js) {
+		p.Delete(key)
+	}
+	return err
 }

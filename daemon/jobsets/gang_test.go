@@ -114,6 +114,28 @@ func TestAGangBeginsAnew(t *testing.T) {
 	})
 }
 
+// A PodGroup that has the name of one of a former attempt, and is somebody else's, stays.
+func TestAnothersGroupStays(t *testing.T) {
+	inWorld(t, 3, func(w *controltest.World) {
+		gang(w, "s", "failurePolicy: {maxRestarts: 2}, ", asking("a", 1, 0, "1m", "1"))
+		key := func(attempt int) string {
+			return store.Key(objects.PodGroups, "default", fmt.Sprint("s-gang-", attempt))
+		}
+		pg := api.NewGang(w.JobSet("s"))
+		if !w.Read(key(0), pg) {
+			t.Fatal("there is none")
+		}
+		pg.OwnerReferences = nil
+		w.Put(key(0), pg)
+		time.Sleep(150 * time.Second) // two attempts have failed
+		for attempt, want := range []bool{true, false, true} {
+			if there := w.Read(key(attempt), pg); there != want {
+				t.Errorf("that of attempt %d is there: %v; %s", attempt, there, state(w.JobSet("s")))
+			}
+		}
+	})
+}
+
 // Whole JobSets that a quota holds up create all of their pods or none.
 func TestGangsOfJobSetsShareAQuota(t *testing.T) {
 	inWorld(t, 100, func(w *controltest.World) {

@@ -332,7 +332,7 @@ func (c *JobSets) carryOut(p *loop.Pass, js *jobsetv1.JobSet, rec *record, d job
 		return nil
 	}
 	js.Status = d.Status
-	return c.sets.put(p, rec.key, js)
+	return c.sets.putStatus(p, rec.key, js)
 }
 
 // remove marks an object deleted, after what belongs to it, and reports whether that is new.

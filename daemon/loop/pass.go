@@ -380,6 +380,21 @@ func (p *Pass) Put(key string, obj objects.Object) error {
 	return p.put(key, obj, time.Time{})
 }
 
+// PutStatus writes an object of which nothing but the metadata and the status differs from what is stored.
+func (p *Pass) PutStatus(key string, obj objects.Object) error {
+	stored, ok := p.tx.Get(key)
+	if !ok {
+		return p.Put(key, obj)
+	}
+	p.written++
+	obj.SetResourceVersion("")
+	value, err := scheme.EncodeStatus(stored.Value, obj)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return p.putValue(key, obj, value, time.Time{})
+}
+
 // put writes an object that is to be removed at a time, unless that is zero. Whoever calls it has counted that.
 func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 	obj.SetResourceVersion("")
@@ -387,6 +402,10 @@ func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
+	return p.putValue(key, obj, value, expires)
+}
+
+func (p *Pass) putValue(key string, obj objects.Object, value []byte, expires time.Time) error {
 	var owners []string
 	for _, o := range obj.GetOwnerReferences() {
 		owners = append(owners, string(o.UID))

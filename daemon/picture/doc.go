@@ -1,6 +1,6 @@
-// Package picture draws Jobs: it keeps what has run of a Job in little room (Ended), and makes a picture.Picture of that
-// and of the Job's status (Draw), whole or what has changed of it (Roll). All of it is pure; the pods come from the
-// history, and whoever draws brings the pods that run.
+// Package picture draws Jobs and, as graphs of their groups, JobSets (DrawSet). Of a Job it keeps what has run in little
+// room (Ended), and makes a picture.Picture of that and of the Job's status (Draw), whole or what has changed of it (Roll). All of it is
+// pure; the pods come from the history, and whoever draws brings the pods that run.
 //
 // # How it is used
 //

@@ -618,4 +618,4 @@ export class Picture {
   }
 }
 
-export {element, time};
+export {element, names, time, whole};

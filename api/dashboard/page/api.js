@@ -112,3 +112,4 @@ export async function may(verb, group, resource, subresource, namespace, name) {
 export const jobPath = (ns, name = '') => `apis/batch/v1/namespaces/${encodeURIComponent(ns)}/jobs${name && '/' + encodeURIComponent(name)}`;
 export const cronPath = (ns, name) => `apis/batch/v1/namespaces/${encodeURIComponent(ns)}/cronjobs/${encodeURIComponent(name)}`;
 export const podPath = (ns, name = '') => `api/v1/namespaces/${encodeURIComponent(ns)}/pods${name && '/' + encodeURIComponent(name)}`;
+export const setPath = (ns, name = '') => `apis/jobset.x-k8s.io/v1alpha2/namespaces/${encodeURIComponent(ns)}/jobsets${name && '/' + encodeURIComponent(name)}`;

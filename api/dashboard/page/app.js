@@ -3,6 +3,7 @@ import {post, setToken} from './api.js';
 import {h} from './ui.js';
 import {overview} from './overview.js';
 import {jobPage} from './job.js';
+import {jobSetPage} from './jobset.js';
 import {podPage} from './pod.js';
 import {historyPage, imagesPage, nodePage} from './places.js';
 import {begins} from './namespace.js';
@@ -30,7 +31,7 @@ function show() {
   const [page = '', ...rest] = location.hash.replace(/^#\//, '').split('/').map(part => {
     try { return decodeURIComponent(part); } catch { return part; }
   });
-  const pages = {'': overview, jobs: jobPage, pods: podPage, history: historyPage, images: imagesPage, node: nodePage};
+  const pages = {'': overview, jobs: jobPage, jobsets: jobSetPage, pods: podPage, history: historyPage, images: imagesPage, node: nodePage};
   document.title = [rest.at(-1) ?? page, 'jobd'].filter(Boolean).join(' · ');
   for (const a of document.querySelectorAll('nav a')) {
     if (a.getAttribute('href') === '#/' + page) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current');

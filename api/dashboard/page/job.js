@@ -83,7 +83,9 @@ export function jobPage(main, signal, status, ns, name) {
   async function show(object) {
     job = object;
     const {state} = jobState(job);
-    head.replaceChildren(badge(state), h('span', {class: 'faint'}, 'created ' + moment(job.metadata.creationTimestamp)));
+    const set = job.metadata.ownerReferences?.find(o => o.controller && o.kind === 'JobSet');
+    head.replaceChildren(badge(state), set ? h('a', {href: link('jobsets', ns, set.name)}, 'JobSet ' + set.name) : '',
+      h('span', {class: 'faint'}, 'created ' + moment(job.metadata.creationTimestamp)));
     said.replaceChildren(...facts(job.spec.template.spec));
     const clean = structuredClone(job);
     delete clean.metadata.managedFields;
@@ -92,11 +94,11 @@ export function jobPage(main, signal, status, ns, name) {
     drawn = state;
     const of = `Job ${ns}/${name}`, over = state === 'Complete' || state === 'Failed';
     const suspend = !job.spec.suspend, word = suspend ? 'Suspend' : 'Resume';
-    const ofSet = job.metadata.ownerReferences?.some(o => o.controller && o.kind === 'JobSet'); // which would end another attempt
     buttons.replaceChildren(
       over ? '' : action(word, `${word} ${of}?${suspend ? ' Its pods end, and do not count as failed.' : ''}`,
         ['patch', 'batch', 'jobs', '', ns, name], () => patch(path, {spec: {suspend}})),
-      state === 'Failed' && !ofSet ? action('Retry', `Rerun what failed of ${of}?`, ['create', 'batch', 'jobs', 'retry', ns, name], () => post(path + '/retry')) : '',
+      // Another attempt of a Job of a set its JobSet would end.
+      state === 'Failed' && !set ? action('Retry', `Rerun what failed of ${of}?`, ['create', 'batch', 'jobs', 'retry', ns, name], () => post(path + '/retry')) : '',
       action('Delete', `Delete ${of} with its pods and their logs?`, ['delete', 'batch', 'jobs', '', ns, name],
         () => request(path, {method: 'DELETE', body: {kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background'}})));
   }

@@ -1,7 +1,7 @@
 // The overview: what runs and waits, the machine, the CronJobs.
 import {get, post, patch, follow, every, cronPath, jobPath} from './api.js';
 import {namespace, choose, readable, of} from './namespace.js';
-import {h, link, ago, between, bytes, quantity, jobState, badge, bar, table, section, action, later, redraw, moment} from './ui.js';
+import {h, link, ago, between, bytes, quantity, jobState, setState, badge, bar, table, section, action, later, redraw, moment} from './ui.js';
 import {forecasts} from './picture.js';
 
 const shown = 200; // rows; thousands would only slow the page down
@@ -49,13 +49,15 @@ function chart(title, name, most, words) {
 }
 
 export function overview(main, signal, status) {
-  const jobs = new Map(), crons = new Map(), nextRuns = new Map(), runs = new Map();
+  const jobs = new Map(), sets = new Map(), crons = new Map(), nextRuns = new Map(), runs = new Map();
   let waiting = new Map(), asking = false;
   const filter = h('input', {type: 'search', id: 'search', placeholder: 'Search Jobs ( / )', 'aria-label': 'Search Jobs'});
-  const cards = h('div', {class: 'cards'}), use = h('div', {class: 'cards'}), rows = h('div'), cronRows = h('div');
+  const cards = h('div', {class: 'cards'}), use = h('div', {class: 'cards'}), rows = h('div'), cronRows = h('div'), setRows = h('div');
+  const ofSets = section('JobSets', setRows);
+  ofSets.hidden = true;
   const where = h('input', {id: 'namespace', value: namespace(), placeholder: 'all namespaces', autocomplete: 'off', spellcheck: 'false'});
   main.replaceChildren(h('div', {class: 'title'}, h('h1', {}, 'Overview'), h('form', {class: 'row', id: 'where'}, h('label', {}, 'Namespace ', where))),
-    cards, use, section('Jobs', filter, rows), section('CronJobs', cronRows));
+    cards, use, ofSets, section('Jobs', filter, rows), section('CronJobs', cronRows));
   document.getElementById('where').onsubmit = e => { e.preventDefault(); choose(where.value.trim()); };
   let done = null;
   // none says why a table is empty: there is nothing only where the server has said so.
@@ -106,6 +108,18 @@ export function overview(main, signal, status) {
             ['patch', 'batch', 'cronjobs', '', ns, name], () => patch(path, {spec: {suspend}})))];
     }), lists.crons));
   });
+  const drawSets = later(() => {
+    const all = [...sets.values()].map(s => ({s, state: setState(s).state})).sort((a, b) =>
+      (rank[a.state] ?? 1) - (rank[b.state] ?? 1) || (a.s.metadata.creationTimestamp < b.s.metadata.creationTimestamp ? 1 : -1));
+    ofSets.hidden = !all.length;
+    redraw(setRows, table(['JobSet', 'State', 'Jobs done', 'Failed', 'Groups', 'Restarts', 'Created'], all.slice(0, shown).map(({s, state}) => {
+      const {namespace: ns, name} = s.metadata, {replicatedJobs = []} = s.spec, sum = of => (s.status?.replicatedJobsStatus ?? []).reduce((n, g) => n + (g[of] ?? 0), 0);
+      const completions = replicatedJobs.reduce((n, g) => n + (g.replicas ?? 1), 0), succeeded = sum('succeeded'), failed = sum('failed');
+      return [h('a', {href: link('jobsets', ns, name)}, h('span', {class: 'faint'}, ns + '/'), name), badge(state),
+        h('span', {}, bar({succeeded, failed, ready: sum('ready'), completions}), ` ${succeeded.toLocaleString()} of ${completions.toLocaleString()}`), failed || '',
+        replicatedJobs.length, s.status?.restarts || '', ago(s.metadata.creationTimestamp)];
+    }), ''), all.length > shown ? h('p', {class: 'faint'}, `${(all.length - shown).toLocaleString()} more.`) : '');
+  });
   every(60000, drawCrons, signal); // what is overdue becomes so without a change
   const jobsTold = told('jobs', 'There are no Jobs. Submit one: jobctl submit --image busybox:1.36 -- echo hello'), cronsTold = told('crons', 'There are no CronJobs.');
   filter.oninput = draw;
@@ -121,6 +135,10 @@ export function overview(main, signal, status) {
   follow(of('apis/batch/v1', 'cronjobs'), {}, {
     reset: () => crons.clear(), put: c => { crons.set(c.metadata.uid, c); drawCrons(); tellNext(c); tellRuns(c); },
     remove: c => { crons.delete(c.metadata.uid); drawCrons(); }, state: (live, why) => { cronsTold(live, why); drawCrons(); },
+  }, signal);
+
+  follow(of('apis/jobset.x-k8s.io/v1alpha2', 'jobsets'), {}, {
+    reset: () => sets.clear(), put: s => { sets.set(s.metadata.uid, s); drawSets(); }, remove: s => { sets.delete(s.metadata.uid); drawSets(); }, state: drawSets,
   }, signal);
 
   async function tellRuns(c) {

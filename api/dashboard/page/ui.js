@@ -72,6 +72,21 @@ export function jobState(job) {
   return {state: status.ready > 0 ? 'Running' : 'Waiting'};
 }
 
+// setState is a JobSet's state in a word, as State of its package in api has it.
+export function setState(set) {
+  const {status = {}, spec = {}, metadata} = set, {annotations = {}} = metadata;
+  const is = type => (status.conditions ?? []).some(c => c.type === type && c.status === 'True');
+  if (metadata.deletionTimestamp) return {state: 'Terminating'};
+  if (is('Completed')) return {state: 'Complete'};
+  if (is('Failed')) return {state: 'Failed'};
+  const ours = (spec.managedBy ?? setController) === setController;
+  if (spec.suspend) return {state: ours && annotations['jobd.dev/after'] && !annotations['jobd.dev/resumed-at'] ? 'Waiting' : 'Suspended'};
+  if (ours && 'jobd.dev/paused-at' in annotations) return {state: 'Paused'};
+  if (is('RestartingJobSet')) return {state: 'Restarting'};
+  return {state: (status.replicatedJobsStatus ?? []).some(s => s.ready || s.active || s.succeeded) ? 'Running' : 'Waiting'};
+}
+const setController = 'jobset.sigs.k8s.io/jobset-controller';
+
 export const badge = state => h('span', {class: 'badge is-' + state.toLowerCase().replace(/[^a-z]/g, '')}, state);
 
 export function table(heads, rows, empty) {

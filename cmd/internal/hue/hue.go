@@ -25,7 +25,7 @@ var colors = map[Hue]struct{ basic, wide int }{
 // states are those of Jobs (api/batch) and of pods, in small letters.
 var states = map[string]Hue{
 	"running": Runs,
-	"waiting": Waits, "pending": Waits, "starting": Waits,
+	"waiting": Waits, "pending": Waits, "starting": Waits, "restarting": Waits,
 	"complete": Good, "completing": Good, "succeeded": Good,
 	"failed": Bad, "failing": Bad, "overdue": Bad,
 	"suspended": Held, "paused": Held, "preempted": Held,

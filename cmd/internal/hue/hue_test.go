@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/jobset"
 )
 
 // TestTheBrowserHasTheSameColors: the badge of a state in the page of the dashboard has the colour that terminals have for it.
@@ -27,7 +28,7 @@ func TestTheBrowserHasTheSameColors(t *testing.T) {
 	}
 	for _, state := range []string{
 		batch.StateWaiting, batch.StateRunning, batch.StateSuspended, batch.StatePaused, batch.StatePreempted, batch.StateCompleting, batch.StateFailing,
-		batch.StateComplete, batch.StateFailed, batch.StateTerminating, "Pending", "Succeeded",
+		batch.StateComplete, batch.StateFailed, batch.StateTerminating, jobset.StateRestarting, "Pending", "Succeeded",
 	} {
 		if got := page[strings.ToLower(state)]; got != Of(state) {
 			t.Errorf("%s has colour %d in the browser and %d in terminals", state, got, Of(state))

@@ -1,5 +1,5 @@
-// Package page writes what there is to know about one Job as a web page that is a single file: the picture of the Job,
-// what its failed pods have printed, its events, what it has used, and its manifest. The page needs no server and no
+// Package page writes what there is to know about one Job or JobSet as a web page that is a single file: its picture,
+// what failed pods have printed, its events, what it has used, and its manifest. The page needs no server and no
 // network. What others have written, such as names, logs and events, can only be text in it: the page's own policy allows
 // no script but the one that it was written with.
 package page
@@ -13,11 +13,13 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/dashboard/assets"
@@ -34,13 +36,15 @@ const (
 	Kind       = "Report"
 )
 
-// Report is what there is to know about a Job. Parts that are not known, or that its author may not read, are missing.
+// Report is what there is to know about a Job or a JobSet. Parts that are not known, or that its author may not read, are missing.
 type Report struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
 	At         time.Time `json:"at"`
 
-	Picture *picture.Picture `json:"picture"`
+	// Picture is that of a Job, Set that of a JobSet.
+	Picture *picture.Picture    `json:"picture,omitempty"`
+	Set     *picture.SetPicture `json:"set,omitempty"`
 	// Why is why the Job is in its state.
 	Why *why.Explanation `json:"why,omitempty"`
 	// Cells are the pods of cells that have failed, as far as they are not too many.
@@ -53,6 +57,18 @@ type Report struct {
 	Accounting *history.Job `json:"accounting,omitempty"`
 	// Manifest is the Job as somebody would create it again, as YAML.
 	Manifest string `json:"manifest,omitempty"`
+}
+
+// Subject is what a report is about.
+type Subject struct{ Kind, Namespace, Name, State string }
+
+// Subject returns what the report is about.
+func (r *Report) Subject() Subject {
+	if s := r.Set; s != nil {
+		return Subject{"JobSet", s.Namespace, s.Name, s.State}
+	}
+	j := r.Picture.Job
+	return Subject{"Job", j.Namespace, j.Name, j.State}
 }
 
 // Event is an event of the Job.
@@ -72,32 +88,46 @@ func EventOf(e *corev1.Event) Event {
 // ManifestOf returns the manifest of a Job: what its author has written, without what the server has added. Secrets are
 // only named in it.
 func ManifestOf(j *batchv1.Job) (string, error) {
-	m := &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, Spec: *j.Spec.DeepCopy()}
-	m.Name, m.Namespace = j.Name, j.Namespace
-	generated := map[string]bool{batchv1.ControllerUidLabel: true, batchv1.JobNameLabel: true, "controller-uid": true, "job-name": true}
-	keep := func(all map[string]string) map[string]string {
-		out := map[string]string{}
-		for k, v := range all {
-			if !generated[k] && k != corev1.LastAppliedConfigAnnotation {
-				out[k] = v
-			}
-		}
-		if len(out) == 0 {
-			return nil
-		}
-		return out
+	spec := j.Spec.DeepCopy()
+	spec.Template.Labels = written(spec.Template.Labels)
+	if spec.ManualSelector == nil || !*spec.ManualSelector {
+		spec.Selector = nil
 	}
-	m.Labels, m.Annotations = keep(j.Labels), keep(j.Annotations)
-	m.Spec.Template.Labels = keep(m.Spec.Template.Labels)
-	if m.Spec.ManualSelector == nil || !*m.Spec.ManualSelector {
-		m.Spec.Selector = nil
-	}
+	return manifestOf("batch/v1", "Job", j, spec)
+}
+
+// ManifestOfSet returns the manifest of a JobSet in the same way.
+func ManifestOfSet(js *jobsetv1.JobSet) (string, error) {
+	return manifestOf(jobsetv1.GroupVersion.String(), "JobSet", js, &js.Spec)
+}
+
+func manifestOf(version, kind string, obj metav1.Object, spec any) (string, error) {
 	text, err := yamltext.Marshal(struct {
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata"`
-		Spec              batchv1.JobSpec `json:"spec"`
-	}{m.TypeMeta, m.ObjectMeta, m.Spec})
+		Spec              any `json:"spec"`
+	}{
+		metav1.TypeMeta{APIVersion: version, Kind: kind},
+		metav1.ObjectMeta{
+			Name: obj.GetName(), Namespace: obj.GetNamespace(), Labels: written(obj.GetLabels()), Annotations: written(obj.GetAnnotations()),
+		}, spec,
+	})
 	return string(bytes.ReplaceAll(text, []byte("  creationTimestamp: null\n"), nil)), err
+}
+
+// written returns the labels or annotations that somebody has written.
+func written(all map[string]string) map[string]string {
+	generated := []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name", corev1.LastAppliedConfigAnnotation}
+	out := map[string]string{}
+	for k, v := range all {
+		if !slices.Contains(generated, k) {
+			out[k] = v
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
 }
 
 //go:embed report.css
@@ -113,13 +143,13 @@ var page = template.Must(template.New("report").Parse(`<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{{.ScriptHash}}'; style-src 'sha256-{{.StyleHash}}'; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>Job {{.Report.Picture.Job.Name}}: {{.Report.Picture.Job.State}}</title>
+{{with .Report.Subject}}<title>{{.Kind}} {{.Name}}: {{.State}}</title>{{end}}
 <style>{{.Style}}</style>
 </head>
 <body>
 <header>
-<h1>{{.Report.Picture.Job.Name}}</h1>
-<p>Job in namespace {{.Report.Picture.Job.Namespace}}, as of {{.Report.At.Format "2006-01-02 15:04:05 MST"}}</p>
+{{with .Report.Subject}}<h1>{{.Name}}</h1>
+<p>{{.Kind}} in namespace {{.Namespace}}, {{end}}as of {{.Report.At.Format "2006-01-02 15:04:05 MST"}}</p>
 </header>
 <noscript><p>The picture needs JavaScript; the tables below do not.</p></noscript>
 <main>
@@ -161,13 +191,19 @@ func Write(w io.Writer, r *Report) error {
 	if err != nil {
 		return err
 	}
+	set, err := assets.FS.ReadFile("set.js")
+	if err != nil {
+		return err
+	}
+	// Here it is in one module with what it imports, in its first line.
+	_, set, _ = bytes.Cut(set, []byte("\n"))
 	style, err := assets.FS.ReadFile("picture.css")
 	if err != nil {
 		return err
 	}
-	module, sheet := string(script)+ownScript, string(style)+ownStyle
+	module, sheet := string(script)+string(set)+ownScript, string(style)+ownStyle
 	// What the script draws; the rest is in the page as text already. Marshal escapes what could end the element.
-	data, err := json.Marshal(map[string]any{"picture": r.Picture, "cells": r.Cells})
+	data, err := json.Marshal(map[string]any{"picture": r.Picture, "set": r.Set, "cells": r.Cells})
 	if err != nil {
 		return err
 	}
@@ -196,6 +232,15 @@ func accounting(r *Report) (lines [][2]string) {
 			return ""
 		}
 		return time.Unix(seconds, 0).Format("2006-01-02 15:04:05 MST")
+	}
+	if s := r.Set; s != nil {
+		add("created", moment(s.Created))
+		add("ended", moment(s.Ended))
+		if s.Ended > 0 {
+			add("took", (time.Duration(s.Ended-s.Created) * time.Second).String())
+		}
+		add("restarts", fmt.Sprint(s.Restarts))
+		return lines
 	}
 	j := r.Picture.Job
 	if a := r.Accounting; a != nil {

@@ -2,8 +2,9 @@
 // The rest of a report: what is shown of a chosen cell.
 const data = JSON.parse(document.getElementById('data').textContent);
 const podsOf = new Map((data.cells || []).map(c => [c.cell, c.pods]));
-const shown = new Picture(document.getElementById('picture'), {onSelect: show});
-shown.update(data.picture);
+const place = document.getElementById('picture');
+const shown = data.set ? new SetPicture(place) : new Picture(place, {onSelect: show});
+shown.update(data.set || data.picture);
 
 function show(cell) {
   const box = shown.detail;
@@ -28,7 +29,7 @@ function show(cell) {
   box.append(table);
 }
 
-const failures = data.picture.failures ? data.picture.failures.groups : [];
+const failures = data.picture?.failures?.groups ?? [];
 if (failures.length) {
   shown.select(failures[0].cell);
   show(failures[0].cell);

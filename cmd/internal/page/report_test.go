@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/api/history"
@@ -161,5 +162,31 @@ func TestManifestOfOddStrings(t *testing.T) {
 	var back batchv1.Job
 	if err := yaml.Unmarshal([]byte(text), &back); err != nil || back.Annotations["text"] != j.Annotations["text"] {
 		t.Errorf("%q came back as %q, %v", j.Annotations, back.Annotations, err)
+	}
+}
+
+// A JobSet is a page too, and what others have written is text in it.
+func TestReportOfAJobSet(t *testing.T) {
+	const hostile = "</script><script>alert(1)</script>"
+	js := &jobsetv1.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "u", Annotations: map[string]string{"a": hostile}}}
+	js.Spec.ReplicatedJobs = []jobsetv1.ReplicatedJob{{Name: "g", Replicas: 2}}
+	manifest, err := ManifestOfSet(js)
+	if err != nil || strings.Contains(manifest, "uid:") || strings.Contains(manifest, "status:") || strings.Contains(manifest, "creationTimestamp") {
+		t.Errorf("%v: %s", err, manifest)
+	}
+	drawn := picture.DrawSet(js, nil, time.Unix(1_900_000_000, 0))
+	drawn.Decided = hostile
+	var page bytes.Buffer
+	if err := Write(&page, &Report{Set: drawn, Manifest: manifest}); err != nil {
+		t.Fatal(err)
+	}
+	got := page.String()
+	for _, want := range []string{"<title>JobSet s: Waiting</title>", "JobSet in namespace n, as of", "class SetPicture", "<th>restarts</th><td>0</td>"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	if strings.Contains(got, hostile) || strings.Contains(got, "import ") && strings.Contains(got, "from './picture.js'") {
+		t.Error("what others have written is no text, or the page needs another file")
 	}
 }

@@ -94,6 +94,11 @@ Keys of the list and of a picture
 Keys of a picture
   up, down, j, k        choose a failure
   Esc                   back to the list
+
+Keys of the picture of a JobSet
+  up, down, j, k        choose a group
+  Enter                 its Job, or the list of its Jobs; Esc goes back
+  w, d                  why, describe
 `
 
 // Draw makes the lines of the list.

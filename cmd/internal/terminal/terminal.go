@@ -181,29 +181,34 @@ func (v *View) keys() string {
 
 // rest fills so many lines with what helps next: the end of the log of the chosen failure, and why the Job is as it is.
 func (v *View) rest(room int, s Style) (lines []string) {
-	part := func(title, text string, most int, end bool) {
-		all := strings.Split(strings.TrimRight(text, "\n"), "\n")
-		if most -= 2; text == "" || most < 1 {
-			return
-		}
-		if len(all) > most {
-			if end {
-				all = all[len(all)-most:]
-			} else {
-				all = all[:most]
-			}
-		}
-		lines = append(lines, "", s.strong(title))
-		for _, line := range all {
-			lines = append(lines, printable.Line(line))
-		}
-	}
 	most := room
 	if v.Reasons != "" {
 		most = room / 2
 	}
-	part("last lines of pods/"+printable.Line(v.LastOf), v.Last, most, true)
-	part("why", v.Reasons, room-len(lines), false)
+	lines = part("last lines of pods/"+printable.Line(v.LastOf), v.Last, most, true, s)
+	return append(lines, reasons(v.Reasons, room-len(lines), s)...)
+}
+
+// reasons says in full why something is as it is.
+func reasons(text string, room int, s Style) []string { return part("why", text, room, false, s) }
+
+// part is a text below its title, in so many lines at most: its end or its beginning.
+func part(title, text string, most int, end bool, s Style) (lines []string) {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if most -= 2; text == "" || most < 1 {
+		return nil
+	}
+	if len(all) > most {
+		if end {
+			all = all[len(all)-most:]
+		} else {
+			all = all[:most]
+		}
+	}
+	lines = append(lines, "", s.strong(title))
+	for _, line := range all {
+		lines = append(lines, printable.Line(line))
+	}
 	return lines
 }
 

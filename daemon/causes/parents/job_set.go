@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
@@ -95,38 +96,36 @@ func attemptIn(js *jobsetv1.JobSet, j *batchv1.Job) bool {
 }
 
 func (v *jobSetView) state(reason string) (state, message string) {
-	condition := func(t jobsetv1.JobSetConditionType) bool {
-		return slices.ContainsFunc(v.set.Status.Conditions, func(c metav1.Condition) bool {
-			return c.Type == string(t) && c.Status == metav1.ConditionTrue
-		})
-	}
 	if reason != "" {
 		reason = ": " + why.Sentence(reason)
 	} else {
 		reason = "."
 	}
-	_, paused := jobset.Paused(v.set)
-	active := false
+	runs := slices.ContainsFunc(v.jobs, func(j *batchv1.Job) bool { return attemptIn(v.set, j) && batch.State(j) == batch.StateRunning })
 	for _, s := range v.counts {
-		active = active || s.Ready > 0 || s.Active > 0 && v.told == nil
+		runs = runs || s.Ready > 0 || s.Active > 0 && v.told == nil
+	}
+	switch state := jobset.StateOf(v.set, runs); state {
+	case batch.StateTerminating:
+		return state, "is being deleted."
+	case batch.StateComplete:
+		return state, "is complete: " + v.progress()
+	case batch.StateFailed:
+		return state, "has failed (" + v.end.Reason + ")" + reason
+	case batch.StateSuspended:
+		return state, "is suspended."
+	case batch.StatePaused:
+		return state, "is paused. So far " + v.progress()
+	case jobset.StateRestarting:
+		return state, fmt.Sprintf("begins its attempt %d%s", v.set.Status.Restarts+1, reason)
+	case batch.StateRunning:
+		return state, "runs: " + v.progress()
 	}
 	switch {
-	case v.set.DeletionTimestamp != nil:
-		return batch.StateTerminating, "is being deleted."
-	case v.end != nil && v.end.Type == string(jobsetv1.JobSetCompleted):
-		return batch.StateComplete, "is complete: " + v.progress()
-	case v.end != nil:
-		return batch.StateFailed, "has failed (" + v.end.Reason + ")" + reason
 	case v.awaits():
 		return batch.StateWaiting, "waits" + reason
-	case jobset.Suspended(v.set):
+	case jobset.Awaits(v.set): // in a cluster, which does not resume it
 		return batch.StateSuspended, "is suspended."
-	case paused && v.goesOn():
-		return batch.StatePaused, "is paused. So far " + v.progress()
-	case condition(jobsetv1.JobSetRestarting):
-		return "Restarting", fmt.Sprintf("begins its attempt %d%s", v.set.Status.Restarts+1, reason)
-	case active:
-		return batch.StateRunning, "runs: " + v.progress()
 	}
 	return batch.StateWaiting, "waits" + reason + " So far " + v.progress()
 }
@@ -402,17 +401,17 @@ func jobSetGroups(v *jobSetView) (all []why.Cause) {
 	}
 	begun := map[string]bool{}
 	for _, j := range v.jobs {
-		if attemptIn(v.set, j) {
+		if attemptIn(v.set, j) && !ptr.Deref(j.Spec.Suspend, false) { // InOrder resumes one group after the other
 			begun[j.Labels[jobsetv1.ReplicatedJobNameKey]] = true
 		}
 	}
-	waiting := 0
+	waiting, on := 0, jobset.Dependencies(v.set)
 	for i := range v.set.Spec.ReplicatedJobs {
 		g := &v.set.Spec.ReplicatedJobs[i]
 		if begun[g.Name] {
 			continue
 		}
-		inner := v.awaited(i)
+		inner := awaited(g.Name, on[i])
 		if len(inner) == 0 {
 			continue
 		}
@@ -428,41 +427,16 @@ func jobSetGroups(v *jobSetView) (all []why.Cause) {
 }
 
 // awaited is what a group waits for.
-func (v *jobSetView) awaited(i int) (all []why.Cause) {
-	g := &v.set.Spec.ReplicatedJobs[i]
-	say := func(on, what string, has int32) {
-		of := int32(0)
-		if found := jobset.Find(v.set, on); found != nil {
-			of = found.Replicas
+func awaited(group string, on []jobset.Dependency) (all []why.Cause) {
+	for _, d := range on {
+		if d.Met() {
+			continue
 		}
 		all = append(all, why.Cause{
-			Type: "AwaitsReplicatedJob", Brief: fmt.Sprintf("group %s waits until %s is %s", g.Name, on, what),
-			Message: fmt.Sprintf("The group %s waits until all Jobs of %s are %s: %d of %d are.", g.Name, on, what, has, of),
-			Details: map[string]string{"group": g.Name, "awaits": on, "status": what, "has": fmt.Sprint(has), "of": fmt.Sprint(of)},
+			Type: "AwaitsReplicatedJob", Brief: fmt.Sprintf("group %s waits until %s is %s", group, d.On, d.What()),
+			Message: fmt.Sprintf("The group %s waits %s", group, d.Words()),
+			Details: map[string]string{"group": group, "awaits": d.On, "status": d.What(), "has": fmt.Sprint(d.Has), "of": fmt.Sprint(max(0, d.Of))},
 		})
-	}
-	for _, on := range g.DependsOn {
-		s := v.counts[on.Name]
-		of := int32(-1)
-		if found := jobset.Find(v.set, on.Name); found != nil {
-			of = found.Replicas
-		}
-		if on.Status == jobsetv1.DependencyComplete && s.Succeeded != of {
-			say(on.Name, "complete", s.Succeeded)
-		} else if has := s.Ready + s.Succeeded + s.Failed; on.Status == jobsetv1.DependencyReady && has != of {
-			say(on.Name, "ready", has)
-		}
-	}
-	if jobset.InOrder(v.set) && i > 0 {
-		for k := range v.set.Spec.ReplicatedJobs[:i] {
-			before := &v.set.Spec.ReplicatedJobs[k]
-			s := v.counts[before.Name]
-			if has := s.Ready + s.Succeeded + s.Failed; has != before.Replicas {
-				say(before.Name, "ready", has)
-				all[len(all)-1].Message += " (startupPolicy InOrder)"
-				break
-			}
-		}
 	}
 	return all
 }

@@ -1,0 +1,62 @@
+package picture
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/jobd/jobd/api/batch"
+)
+
+// GroupsToShow returns the numbers of the groups of a JobSet that are shown where there is no room for all, in their order: the chosen one, if
+// it is not negative, those that have failed, those of which Jobs go on, and of the others those that are next to these.
+// api/dashboard/assets/set.js has the same rule.
+func GroupsToShow(groups []Group, chosen, room int) []int {
+	all := make([]int, len(groups))
+	for i := range all {
+		all[i] = i
+	}
+	if len(groups) <= room {
+		return all
+	}
+	ranks, active := make([]int, len(groups)), []int{}
+	for i := range groups {
+		if rank := groups[i].rank(i == chosen); rank < 3 {
+			ranks[i], active = rank, append(active, i)
+		}
+	}
+	for i := range groups {
+		if ranks[i] == 0 && !slices.Contains(active, i) {
+			ranks[i] = 3 + distance(active, i)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(ranks[a], ranks[b]) })
+	all = all[:max(0, room)]
+	slices.Sort(all)
+	return all
+}
+
+func (g *Group) rank(chosen bool) int {
+	switch {
+	case chosen:
+		return 0
+	case g.State == batch.StateFailed:
+		return 1
+	case len(g.Counts) > 0 && g.State != batch.StateComplete:
+		return 2
+	}
+	return 3
+}
+
+// distance is how far it is from a place to the next of some, 0 if there are none.
+func distance(from []int, to int) int {
+	if len(from) == 0 {
+		return 0
+	}
+	least := -1
+	for _, at := range from {
+		if d := max(at-to, to-at); least < 0 || d < least {
+			least = d
+		}
+	}
+	return least
+}
