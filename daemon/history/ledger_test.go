@@ -300,7 +300,7 @@ func (w *world) meanwhile(change func(*store.Tx)) {
 	w.Start()
 }
 
-func mustPut(t *testing.T, tx *store.Tx, key string, j *batchv1.Job) {
+func mustPut(t testing.TB, tx *store.Tx, key string, j *batchv1.Job) {
 	t.Helper()
 	value, err := scheme.Encode(j)
 	if err != nil {
