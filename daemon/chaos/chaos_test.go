@@ -27,11 +27,11 @@ var (
 
 // TestWhateverFails carries out plans. Of one that breaks a rule it says the shortest part that it has found which does so, too.
 func TestWhateverFails(t *testing.T) {
-	var took time.Duration
+	var total figures
 	for seed := *first; seed < *first+*seeds; seed++ {
 		plan := draw(seed, *steps)
-		broken, lasted := carryOut(t, seed, plan)
-		took += lasted
+		broken, tried := carryOut(t, seed, plan)
+		total.add(tried)
 		if len(broken) == 0 {
 			continue
 		}
@@ -43,7 +43,7 @@ func TestWhateverFails(t *testing.T) {
 		}
 		t.Errorf("seed %d breaks rules:\n%s\nwith the plan %v", seed, strings.Join(broken[:min(len(broken), 5)], "\n"), plan)
 	}
-	t.Logf("%d plans, %v of virtual time", *seeds, took.Round(time.Hour))
+	t.Logf("%d plans: %v", *seeds, total)
 }
 
 // shorten leaves out parts of a plan as long as it still breaks a rule. What is left to chance besides may hide that: a part is tried twice.
@@ -61,8 +61,8 @@ func shorten(plan []step, breaks func([]step) bool) []step {
 	return plan
 }
 
-// carryOut carries out a plan in a bubble of its own, and returns which rules were broken.
-func carryOut(t *testing.T, seed uint64, plan []step) (broken []string, lasted time.Duration) {
+// carryOut carries out a plan in a bubble of its own, and returns which rules were broken, and how much was tried.
+func carryOut(t *testing.T, seed uint64, plan []step) (broken []string, tried figures) {
 	t.Run(fmt.Sprint(seed), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
@@ -71,12 +71,12 @@ func carryOut(t *testing.T, seed uint64, plan []step) (broken []string, lasted t
 				u.do(s)
 			}
 			u.comeToRest()
-			lasted = time.Since(began)
+			u.total.time = time.Since(began)
 			u.End()
-			broken = u.broken
+			broken, tried = u.broken, u.total
 		})
 	})
-	return broken, lasted
+	return broken, tried
 }
 
 // comeToRest lets all go well, until everything has come to its end, and holds what is left against the rules.
@@ -87,6 +87,9 @@ func (u *universe) comeToRest() {
 	ctx := context.Background()
 	u.said(u.client.CoreV1().ResourceQuotas("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	u.said(u.client.BatchV1().CronJobs("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	for _, name := range u.jobSets() {
+		u.suspendJobSet(name, false)
+	}
 	u.letGo()
 	u.sleep(10 * time.Hour)
 	u.letGo() // those that waited for others
@@ -102,6 +105,9 @@ func (u *universe) comeToRest() {
 		}
 	}
 	u.watch.counts()
+	for _, name := range u.jobSets() {
+		u.said(u.deleteJobSet(name))
+	}
 	background := metav1.DeletePropagationBackground
 	for i := range jobs.Items {
 		u.said(u.client.BatchV1().Jobs(jobs.Items[i].Namespace).Delete(ctx, jobs.Items[i].Name, metav1.DeleteOptions{PropagationPolicy: &background}))
@@ -143,7 +149,7 @@ func (u *universe) nothingIsLeft() {
 		u.violated("%d containers are left: %v %v", len(held), held, err)
 	}
 	_ = u.Store.View(func(s *store.Snapshot) error {
-		for _, resource := range []string{objects.Jobs, objects.Pods, objects.PodGroups, objects.Accounts, objects.Usages} {
+		for _, resource := range []string{objects.JobSets, objects.Jobs, objects.Pods, objects.PodGroups, objects.Accounts, objects.Usages} {
 			s.Keys(resource+"/", "", func(key string) bool {
 				u.violated("%s is left", key)
 				return true

@@ -40,6 +40,17 @@ var kinds = []struct {
 	{"create", 8, (*universe).createJob},
 	{"wait", 8, func(u *universe, r *rand.Rand) { u.sleep(time.Duration(r.ExpFloat64() * float64(20*time.Second))) }},
 	{"cron", 1, (*universe).createCronJob},
+	{"jobset", 2, (*universe).createJobSet},
+	{"delete jobset", 1, func(u *universe, r *rand.Rand) {
+		if all := u.jobSets(); len(all) > 0 {
+			u.said(u.deleteJobSet(all[r.IntN(len(all))]))
+		}
+	}},
+	{"suspend jobset", 1, func(u *universe, r *rand.Rand) {
+		if all := u.jobSets(); len(all) > 0 {
+			u.suspendJobSet(all[r.IntN(len(all))], r.IntN(2) == 0)
+		}
+	}},
 	{"suspend", 2, patchJob(func(_ *rand.Rand, j *batchv1.Job) string {
 		return fmt.Sprintf(`{"spec":{"suspend":%t}}`, !ptr.Deref(j.Spec.Suspend, false))
 	})},
@@ -96,6 +107,7 @@ var kinds = []struct {
 	}},
 	{"restart", 2, func(u *universe, r *rand.Rand) {
 		u.watch.look()
+		u.total.restarts++
 		u.Stop()
 		time.Sleep(time.Duration(r.IntN(60)) * time.Second)
 		u.start()

@@ -42,7 +42,25 @@ type universe struct {
 	crashIn int
 	broken  []string // the rules that were
 	started map[string]bool
-	log     []string
+	total   figures
+}
+
+// figures say how much a plan has tried.
+type figures struct {
+	time                          time.Duration
+	jobSets, jobs, pods, restarts int
+	containers, kills, faults     int
+}
+
+func (f *figures) add(more figures) {
+	f.time += more.time
+	f.jobSets, f.jobs, f.pods, f.restarts = f.jobSets+more.jobSets, f.jobs+more.jobs, f.pods+more.pods, f.restarts+more.restarts
+	f.containers, f.kills, f.faults = f.containers+more.containers, f.kills+more.kills, f.faults+more.faults
+}
+
+func (f figures) String() string {
+	return fmt.Sprintf("%v of virtual time, %d JobSets, %d Jobs, %d pods, %d containers started, %d calls of the runtime failed, %d kills, %d restarts in order",
+		f.time.Round(time.Hour), f.jobSets, f.jobs, f.pods, f.containers, f.faults, f.kills, f.restarts)
 }
 
 // faults are how many of 1,000 calls of the runtime fail in some way.
@@ -120,6 +138,7 @@ func (u *universe) kill() {
 		return
 	}
 	u.below.gone = true
+	u.total.kills++
 	u.crashIn = -1
 	f, err := os.Create(u.copyPath())
 	if err == nil {
@@ -183,6 +202,9 @@ func (f *failing) call(ctx context.Context, do func() error) error {
 	u.mu.Lock()
 	n, wait := u.r.IntN(1000), time.Duration(u.r.IntN(40_000))*time.Millisecond
 	faults := u.faults
+	if n < faults.refuse+faults.hang || n >= 1000-faults.answer {
+		u.total.faults++
+	}
 	u.mu.Unlock()
 	switch {
 	case n < faults.refuse:
@@ -229,6 +251,7 @@ func (f *failing) Start(ctx context.Context, c runtime.Container) (status runtim
 			u.broken = append(u.broken, "container "+c.ID+" was started twice")
 		}
 		u.started[c.ID] = true
+		u.total.containers++
 		return nil
 	})
 	return status, err

@@ -86,6 +86,10 @@ func (w *watcher) restarted() {
 
 func (w *watcher) change(c store.Change) {
 	switch {
+	case strings.HasPrefix(c.Object.Key, objects.JobSets+"/"):
+		if c.Previous == nil {
+			w.total.jobSets++
+		}
 	case strings.HasPrefix(c.Object.Key, objects.Jobs+"/"):
 		w.job(c)
 	case strings.HasPrefix(c.Object.Key, objects.Pods+"/"):
@@ -106,6 +110,7 @@ func (w *watcher) job(c store.Change) {
 	if rec == nil {
 		rec = &record{name: j.Name, succeeded: map[string]string{}}
 		w.jobs[uid] = rec
+		w.total.jobs++
 	}
 	if c.Deleted {
 		rec.last = nil
@@ -141,6 +146,7 @@ func (w *watcher) pod(c store.Change) {
 	if s == nil {
 		s = &sight{name: p.Name, job: p.Labels[batchv1.ControllerUidLabel], index: p.Annotations[batchv1.JobCompletionIndexAnnotation]}
 		w.pods[uid] = s
+		w.total.pods++
 	}
 	if c.Deleted {
 		s.running = false
