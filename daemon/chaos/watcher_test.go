@@ -121,8 +121,8 @@ func (w *watcher) job(c store.Change) {
 			rec.meddled = true // what was counted begins anew
 			rec.succeeded = map[string]string{}
 		} else {
-			was, is := before.DeepCopy(), before.DeepCopy()
-			was.ResourceVersion, is.ResourceVersion, is.Status = "1", "1", j.Status
+			was, is := j.DeepCopy(), j.DeepCopy() // the spec may have changed in the same commit, before the status
+			was.ResourceVersion, is.ResourceVersion, was.Status = "1", "1", before.Status
 			for _, err := range jobStatus.ValidateUpdate(context.Background(), is, was) {
 				w.violated("job %s, version %d: %v\nbefore %s\nafter  %s", j.Name, c.Version, err, asJSON(before.Status), asJSON(j.Status))
 			}
