@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -39,6 +40,34 @@ type memoryKey struct{}
 // when the request has ended.
 func WithMemory(ctx context.Context, m Memory) context.Context {
 	return context.WithValue(ctx, memoryKey{}, m)
+}
+
+// Part makes reads count what they hold as a part of what the request holds, which is given back by release.
+func Part(ctx context.Context) (_ context.Context, release func()) {
+	m, ok := ctx.Value(memoryKey{}).(Memory)
+	if !ok {
+		return ctx, func() {}
+	}
+	p := &part{Memory: m}
+	return WithMemory(ctx, p), func() { m.Shrink(int(p.held.Swap(0))) }
+}
+
+type part struct {
+	Memory
+	held atomic.Int64
+}
+
+func (p *part) Grow(ctx context.Context, n int) bool {
+	ok := p.Memory.Grow(ctx, n)
+	if ok {
+		p.held.Add(int64(n))
+	}
+	return ok
+}
+
+func (p *part) Shrink(n int) {
+	p.held.Add(int64(-n))
+	p.Memory.Shrink(n)
 }
 
 type (
