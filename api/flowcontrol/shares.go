@@ -184,7 +184,11 @@ func (s *Shares) serve(w http.ResponseWriter, r *http.Request, info *request.Req
 	if !s.longRunning(r, info) { // those let go of what they have read
 		held := s.memory.Request(who)
 		work.After(held.Release)
-		r = r.WithContext(storage.WithWork(storage.WithMemory(r.Context(), held), work))
+		ctx := storage.WithWork(storage.WithMemory(r.Context(), held), work)
+		if isWhole(r) {
+			ctx = storage.Whole(ctx)
+		}
+		r = r.WithContext(ctx)
 	}
 	next.ServeHTTP(w, r)
 	if info.Verb != "watch" && s.longRunning(r, info) {

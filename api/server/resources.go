@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -198,17 +197,6 @@ func (r *resource) Delete(
 	}
 	defer end()
 	return r.Store.Delete(ctx, name, validate, options)
-}
-
-func (r *resource) DeleteCollection(
-	ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *internalversion.ListOptions,
-) (runtime.Object, error) {
-	end, err := storage.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	return r.Store.DeleteCollection(storage.Passing(ctx), validate, options, list)
 }
 
 var (

@@ -32,7 +32,7 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 	}
 	l := list{
 		storage: s, ctx: ctx, opts: opts, prefix: prefix, from: max(prefix, from), items: items,
-		needles: needlesOf(opts.Predicate.Label),
+		needles: needlesOf(opts.Predicate.Label), each: int(items.Type().Elem().Size()), whole: wholeFactorOf(ctx),
 	}
 	err = s.store.View(func(sn *store.Snapshot) error { return l.read(sn, uint64(at)) })
 	if err != nil {
@@ -72,8 +72,11 @@ type list struct {
 	version uint64
 	last    string // key of the last object that may match
 	more    bool   // there are objects after it
-	bytes   int    // of the objects that the page has, as they are stored
-	unheld  int    // of the page's memory, what is not counted yet
+	bytes   int    // of the objects that the page has
+	held    int    // of the page's memory, what is counted
+	unheld  int    // and what is not counted yet
+	each    int    // what an object takes in the page besides what it refers to, unless that is counted already
+	whole   int    // how often their bytes are counted for the answer
 	count   int64  // of objects from the page's beginning on, of interest only when there is more
 }
 
@@ -119,9 +122,10 @@ func (l *list) readAll(past *store.Past) error {
 		if limit > 0 {
 			n = min(n, limit, maxGuess)
 		}
-		if err := Hold(l.ctx, n*int(l.items.Type().Elem().Size())); err != nil {
+		if err := l.hold(n * l.each); err != nil {
 			return err
 		}
+		l.each = 0
 		l.items.Set(reflect.MakeSlice(l.items.Type(), 0, n))
 	}
 	var err error
@@ -152,12 +156,21 @@ func (l *list) add(o store.Object) error {
 	}
 	if matched, err := l.opts.Predicate.Matches(obj); err == nil && matched {
 		l.items.Set(reflect.Append(l.items, reflect.ValueOf(obj).Elem()))
-		l.bytes += len(o.Value)
-		if l.unheld += len(o.Value); l.unheld >= smallObject {
-			err := Hold(l.ctx, l.unheld)
+		size := sizeOf(obj, len(o.Value))
+		l.bytes += size
+		if l.unheld += l.each + size*(1+l.whole); l.unheld >= smallObject {
+			err := l.hold(l.unheld)
 			l.unheld = 0
 			return err
 		}
 	}
 	return nil
+}
+
+// hold counts n more bytes. What a request may hold for a single list has an end, though not that of what a user may hold.
+func (l *list) hold(n int) error {
+	if l.held += n; l.held > maxListBytes && l.items.Len() > 1 && isRequest(l.ctx) {
+		return tooLargeList(l.ctx)
+	}
+	return Hold(l.ctx, n)
 }

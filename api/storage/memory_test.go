@@ -17,7 +17,7 @@ func TestLargeObjectsCountWhileSomethingIsDoneWithThem(t *testing.T) {
 	const large = 1 << 20
 	for _, name := range []string{"large", "small"} {
 		p := pod(name, nil)
-		p.Annotations = map[string]string{"a": strings.Repeat("x", map[string]int{"large": large, "small": smallObject / 2}[name])}
+		p.Annotations = map[string]string{"a": strings.Repeat("x", map[string]int{"large": large, "small": lightObject / 2}[name])}
 		if err := s.Create(t.Context(), podKey(name), p, nil, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,9 @@ func TestLargeObjectsCountWhileSomethingIsDoneWithThem(t *testing.T) {
 	}{
 		{"a read", "large", none, get, 1, 1},
 		{"one by one", "large", Passing, get, 1, 0},
-		{"an update that is only tried", "large", Updating, get, updateFactor, 1},
+		{"what an update only tries, which has just begun", "large", Updating, get, updateFactor, updateFactor},
+		{"a read for YAML", "large", Whole, get, 1 + wholeFactor, 1 + wholeFactor},
+		{"an update whose answer is YAML", "large", Whole, update(func() {}), updateFactor + wholeFactor, 1 + wholeFactor},
 		{"an update", "large", none, update(func() {}), updateFactor, 1},
 		{"an update, again after another one", "large", none, update(moves), updateFactor, 1},
 		{"a deletion", "large", none, remove, deleteFactor, 1},

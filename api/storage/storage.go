@@ -107,9 +107,10 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 	if err != nil {
 		return err
 	}
-	h := &holding{ctx: ctx, factor: 1}
+	h := hold(ctx, 1)
 	if ctx.Value(updatingKey{}) != nil {
-		h.factor = updateFactor
+		h = hold(ctx, updateFactor)
+		h.answer = h.factor // what is tried begins when this has ended
 	}
 	defer h.end()
 	return interpret(key, s.read(key, h, func(sn *store.Snapshot, o store.Object, ok bool) error {
@@ -128,11 +129,15 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 
 // read calls do with the object at a key, once what it takes is counted. Whoever waits for that keeps no snapshot.
 func (s *Storage) read(key string, h *holding, do func(sn *store.Snapshot, o store.Object, ok bool) error) error {
+	size, weighed := 0, uint64(0)
 	for {
-		size, covered := 0, false
+		covered := false
 		err := s.store.View(func(sn *store.Snapshot) error {
 			o, ok := sn.Get(key)
-			if size = len(o.Value); !h.covers(size) {
+			if ok && o.Version != weighed {
+				size, weighed = s.weigh(h.ctx, o), o.Version
+			}
+			if ok && !h.covers(size) {
 				return nil
 			}
 			covered = true
@@ -191,7 +196,7 @@ func (s *Storage) GuaranteedUpdate(
 	if err != nil {
 		return err
 	}
-	h := &holding{ctx: ctx, factor: updateFactor}
+	h := hold(ctx, updateFactor)
 	defer h.end()
 	for {
 		st, err := s.current(key, h, destination, ignoreNotFound)
@@ -281,7 +286,7 @@ func (s *Storage) Delete(
 	if err != nil {
 		return err
 	}
-	h := &holding{ctx: ctx, factor: deleteFactor}
+	h := hold(ctx, deleteFactor)
 	defer h.end()
 	for {
 		st, err := s.current(key, h, out, false)

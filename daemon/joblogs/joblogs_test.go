@@ -206,9 +206,12 @@ func TestKeptLogs(t *testing.T) {
 			a.ends(a.kept("j", "a", 10))
 			a.job("j", false)
 			a.must(a.jobGone("uid-j"))
-			a.namespace("")
 			a.must(a.namespaceGone("other"))
 			a.leaves("uid-j")
+			a.namespace("")
+			a.leaves("")
+			a.namespace("n2") // before it is known that the one before is gone
+			a.leaves("")
 			a.must(a.namespaceGone("ns"))
 			a.want()
 			a.leaves("")

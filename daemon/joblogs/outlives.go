@@ -85,19 +85,24 @@ func (k *Logs) Left(ctx context.Context, namespace, name string) (*batchv1.Job, 
 	if !ok {
 		return nil, nil
 	}
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: of.uid}}
-	youngest := time.Time{}
+	var youngest *logRecord
 	for _, r := range k.jobs[of.uid] {
-		if r.Outlives == nil || r.Created.Before(youngest) {
-			continue
+		if r.Outlives != nil && (youngest == nil || !r.Created.Before(youngest.Created)) {
+			youngest = r
 		}
-		youngest = r.Created
-		t := &j.Spec.Template
-		t.Annotations = map[string]string{batch.DefaultContainerAnnotation: r.Outlives.Default}
-		t.Spec.Containers = nil
-		for _, c := range r.Outlives.Containers {
-			t.Spec.Containers = append(t.Spec.Containers, corev1.Container{Name: c})
-		}
+	}
+	if youngest == nil {
+		return nil, nil
+	}
+	// What follows from the end of a namespace takes a while, in which another one of that name may have begun.
+	if there, err := k.outlives(youngest); err != nil || !there {
+		return nil, err
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: of.uid}}
+	t := &j.Spec.Template
+	t.Annotations = map[string]string{batch.DefaultContainerAnnotation: youngest.Outlives.Default}
+	for _, c := range youngest.Outlives.Containers {
+		t.Spec.Containers = append(t.Spec.Containers, corev1.Container{Name: c})
 	}
 	return j, nil
 }
