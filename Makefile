@@ -20,10 +20,10 @@ export CGO_ENABLED := 0
 # several times as long, and takes twice as long to link each.
 SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking notices openapi picture \
 	podspec quota rbac retry roles runas runtimeclass schedule scheduling scheme shares storageclass why window) \
-	$(addprefix cmd/internal/,batchscript handover hue manual page startat terminal translations) \
+	$(addprefix cmd/internal/,batchscript hue manual page startat terminal translations) \
 	$(addprefix daemon/,allotment cards causes causes/causestest causes/parents claim config cron dependents duty events eviction exits fairness fit forecast gang hold job jobset \
 		jobsets kubelet load node notices picture pod prospect relation requests simulation upkeep workload workloads) \
-	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
+	$(addprefix internal/,handover heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
 SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever|TestTheSimulation.*|TestNoPodStartsOutsideItsWindow|TestAllThatHoldsJobsBackGoesTogether
 # ./... leaves out what is under testdata. testdata/upstream, conformance, jobset and otelcol are modules of their own.
