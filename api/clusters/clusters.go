@@ -47,8 +47,6 @@ const (
 	ReasonNameTaken = "NameTaken"
 	// ReasonRefused: the cluster refuses the Job, or it would not run there as it does here.
 	ReasonRefused = "Refused"
-	// ReasonNoNamespace: the forwarder was told of other namespaces.
-	ReasonNoNamespace = "NoNamespace"
 	// ReasonRemoteJobDeleted is why a Job failed that somebody has removed there.
 	ReasonRemoteJobDeleted = "RemoteJobDeleted"
 )
@@ -112,4 +110,15 @@ const LeaseSeconds = 40
 func Served(l *coordinationv1.Lease, now time.Time) bool {
 	return l != nil && l.Spec.RenewTime != nil &&
 		now.Sub(l.Spec.RenewTime.Time) < time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, LeaseSeconds))*time.Second
+}
+
+// Lease returns the Lease of a forwarder that is there now.
+func Lease(cluster string, now time.Time) *coordinationv1.Lease {
+	at := metav1.NewMicroTime(now)
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: LeaseNamespace, Name: LeaseName(cluster)},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To(LeaseName(cluster)), LeaseDurationSeconds: ptr.To[int32](LeaseSeconds), RenewTime: &at,
+		},
+	}
 }

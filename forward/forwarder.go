@@ -1,0 +1,247 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/internal/handover"
+)
+
+// fieldManager names the forwarder among those who write objects.
+const fieldManager = "jobd-forward"
+
+// Options are what a Forwarder needs.
+type Options struct {
+	// Cluster is the name by which Jobs choose the cluster.
+	Cluster       string
+	Local, Remote *rest.Config
+	// Namespaces are those of which the Jobs are forwarded, and those into which; nil: all, into those of the same names.
+	Namespaces map[string]string
+	// Secrets go with the Jobs that need them.
+	Secrets bool
+	Logger  *slog.Logger
+}
+
+// Forwarder forwards the Jobs of one cluster.
+type Forwarder struct {
+	Options
+	local, remote kubernetes.Interface
+	origin        types.UID // of the jobd: the UID of its namespace kube-system
+	now           func() time.Time
+
+	line  line
+	queue workqueue.TypedRateLimitingInterface[key]
+
+	localJobs, remoteJobs, remotePods stores
+	events                            chan *corev1.Event
+	settling                          settling
+}
+
+// key is what is to be looked at: a Job here, or a pod there.
+type key struct {
+	kind            kind
+	namespace, name string
+}
+
+type kind string
+
+const (
+	ofJob kind = "job"
+	ofPod kind = "pod"
+)
+
+const (
+	// workers is how many Jobs and pods are looked at at once.
+	workers = 8
+	// firstRetry and lastRetry are how long to wait after a step has failed, for the first time and at most.
+	firstRetry, lastRetry = 200 * time.Millisecond, 30 * time.Second
+	// mostEvents is how many events of the cluster may wait to be copied. More are lost.
+	mostEvents = 1000
+	// sweepInterval is how often it is looked whether something was left in the cluster.
+	sweepInterval = time.Minute
+)
+
+// New makes a Forwarder.
+func New(o Options) (*Forwarder, error) {
+	local, err := kubernetes.NewForConfig(o.Local)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := kubernetes.NewForConfig(o.Remote)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, to := range o.Namespaces {
+		if seen[to] {
+			return nil, fmt.Errorf("two namespaces are forwarded into %s, where their Jobs would take each other's names", to)
+		}
+		seen[to] = true
+	}
+	return &Forwarder{
+		Options: o, local: local, remote: remote, now: time.Now, events: make(chan *corev1.Event, mostEvents),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry)),
+	}, nil
+}
+
+// Run forwards Jobs until ctx ends.
+func (f *Forwarder) Run(ctx context.Context) error {
+	if err := f.introduce(ctx); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	begin := func(run func(context.Context)) { all.Go(func() { run(ctx) }) }
+	f.watch(begin)
+	begin(f.probe)
+	begin(f.beat)
+	begin(f.copyEvents)
+	begin(f.sweeping)
+	for range workers {
+		begin(f.work)
+	}
+	<-ctx.Done()
+	f.queue.ShutDown()
+	all.Wait()
+	return nil
+}
+
+// introduce waits for jobd, and finds out which one it is.
+func (f *Forwarder) introduce(ctx context.Context) error {
+	for {
+		ns, err := f.local.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		switch status := apierrors.APIStatus(nil); {
+		case err == nil:
+			f.origin = ns.UID
+			return nil
+		case errors.As(err, &status) && handover.Refused(err):
+			return err
+		}
+		f.Logger.Warn("jobd does not answer", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (f *Forwarder) work(ctx context.Context) {
+	for {
+		k, over := f.queue.Get()
+		if over {
+			return
+		}
+		err := f.sync(ctx, k)
+		switch {
+		case err == nil:
+			f.queue.Forget(k)
+		case ctx.Err() == nil:
+			if !apierrors.IsConflict(err) { // it was decided on what has changed meanwhile
+				f.Logger.Warn("will be tried again", string(k.kind), k.namespace+"/"+k.name, "error", err)
+			}
+			f.queue.AddRateLimited(k)
+		}
+		f.queue.Done(k)
+	}
+}
+
+func (f *Forwarder) sync(ctx context.Context, k key) error {
+	if k.kind == ofPod {
+		return f.syncPod(ctx, k)
+	}
+	l := f.localJob(k.namespace, k.name)
+	if l == nil {
+		f.settling.forget(k)
+		return nil
+	}
+	s := Seen{Local: l, Silent: f.line.since(), Origin: f.origin}
+	if s.Silent.IsZero() {
+		var err error
+		if s.Remote, err = f.remoteJob(ctx, l); err != nil {
+			return err
+		}
+	}
+	now := f.now()
+	step, again := Decide(s, now)
+	if !again.IsZero() {
+		f.queue.AddAfter(k, again.Sub(now))
+	}
+	if step == Nothing {
+		return nil
+	}
+	f.Logger.Debug("next", "job", k.namespace+"/"+k.name, "step", step)
+	return f.take(ctx, step, s)
+}
+
+// take takes a step.
+func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
+	l, r := s.Local, s.Remote
+	switch step {
+	case Take:
+		return f.hold(ctx, l)
+	case Create:
+		return f.create(ctx, l)
+	case Adopt:
+		return f.adopt(ctx, l, r)
+	case Pass:
+		return f.pass(ctx, l, r)
+	case Bring:
+		return f.bring(ctx, l, r)
+	case Fail:
+		return f.fail(ctx, l)
+	case Remove:
+		return f.remove(ctx, l, r)
+	case Release:
+		return f.release(ctx, l)
+	case Sweep:
+		return f.sweep(ctx, r)
+	case TellTaken:
+		return f.tell(ctx, l, clusters.NotForwarded, clusters.ReasonNameTaken, fmt.Sprintf(
+			"The cluster %s has another Job %s/%s, of which this one was not made", f.Cluster, r.Namespace, r.Name))
+	case TellUnreachable:
+		return f.tell(ctx, l, clusters.Unreachable, "NoAnswer", fmt.Sprintf(
+			"The cluster %s does not answer since %s; what was made there goes on", f.Cluster, s.Silent.UTC().Format(time.RFC3339)))
+	}
+	return nil
+}
+
+// there returns the namespace of a Job in the cluster.
+func (f *Forwarder) there(l *batchv1.Job) string {
+	if record := clusters.RecordOf(l); record != nil && record.Namespace != "" {
+		return record.Namespace
+	}
+	if f.Namespaces == nil {
+		return l.Namespace
+	}
+	return f.Namespaces[l.Namespace]
+}
+
+// remoteJob returns the Job there that has the name of one here; nil if there is none, which only the cluster itself can say.
+func (f *Forwarder) remoteJob(ctx context.Context, l *batchv1.Job) (r *batchv1.Job, err error) {
+	namespace := f.there(l)
+	if r, ok := f.remoteJobs.get(namespace, l.Name).(*batchv1.Job); ok && r.Labels[clusters.OriginUIDLabel] == string(l.UID) {
+		return r, nil
+	}
+	err = f.ask(ctx, func(ctx context.Context) (err error) {
+		r, err = f.remote.BatchV1().Jobs(namespace).Get(ctx, l.Name, metav1.GetOptions{})
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return r, err
+}
