@@ -33,7 +33,7 @@ func Mirror(l *batchv1.Job, there *corev1.Pod, cluster string) *corev1.Pod {
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, batchv1.JobCompletionIndexAnnotation, index)
 	}
 	s := &p.Spec
-	s.NodeName = cluster
+	s.NodeName, s.SchedulerName = cluster, clusters.Scheduler(cluster)
 	s.ServiceAccountName, s.DeprecatedServiceAccount, s.PriorityClassName, s.Priority = "", "", "", nil
 	s.RuntimeClassName, s.Overhead, s.ImagePullSecrets, s.ResourceClaims, s.SchedulingGates = nil, nil, nil, nil, nil
 	s.NodeSelector, s.Affinity, s.TopologySpreadConstraints = nil, nil, nil
@@ -62,5 +62,5 @@ func mirrored(here, there *corev1.Pod) (*corev1.Pod, bool) {
 
 // isMirror reports whether a pod here shows one of a cluster.
 func isMirror(p *corev1.Pod, of *batchv1.Job, cluster string) bool {
-	return p.Spec.NodeName == cluster && metav1.IsControlledBy(p, of)
+	return clusters.Shown(p) && p.Spec.NodeName == cluster && metav1.IsControlledBy(p, of)
 }
