@@ -49,6 +49,8 @@ type Forwarder struct {
 	localJobs, remoteJobs, remotePods stores
 	events                            chan *corev1.Event
 	settling                          settling
+	logs                              *logging
+	beside                            sync.WaitGroup // what workers have begun
 }
 
 // key is what is to be looked at: a Job here, or a pod there.
@@ -93,7 +95,7 @@ func New(o Options) (*Forwarder, error) {
 		seen[to] = true
 	}
 	return &Forwarder{
-		Options: o, local: local, remote: remote, now: time.Now, events: make(chan *corev1.Event, mostEvents),
+		Options: o, local: local, remote: remote, now: time.Now, events: make(chan *corev1.Event, mostEvents), logs: newLogging(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry)),
 	}, nil
 }
@@ -116,6 +118,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	<-ctx.Done()
 	f.queue.ShutDown()
 	all.Wait()
+	f.beside.Wait()
 	return nil
 }
 
@@ -150,7 +153,7 @@ func (f *Forwarder) work(ctx context.Context) {
 		case err == nil:
 			f.queue.Forget(k)
 		case ctx.Err() == nil:
-			if !apierrors.IsConflict(err) { // it was decided on what has changed meanwhile
+			if !apierrors.IsConflict(err) && !errors.Is(err, errLogs) { // it was decided on what has changed meanwhile
 				f.Logger.Warn("will be tried again", string(k.kind), k.namespace+"/"+k.name, "error", err)
 			}
 			f.queue.AddRateLimited(k)

@@ -24,6 +24,7 @@ const jobTries = 5
 func (f *Forwarder) syncPod(ctx context.Context, k key) error {
 	there, ok := f.remotePods.get(k.namespace, k.name).(*corev1.Pod)
 	if !ok {
+		f.logs.forget(k)
 		return f.podGone(ctx, k)
 	}
 	l, r := f.jobsOf(there)
@@ -33,8 +34,22 @@ func (f *Forwarder) syncPod(ctx context.Context, k key) error {
 	if l == nil || finished(l) {
 		return nil
 	}
-	_, err := f.mirror(ctx, l, there)
+	_, err := f.show(ctx, l, there, k)
 	return err
+}
+
+// show lets the pod here be as the one there: what its containers have printed before it is said that they have ended. It reports whether
+// that was said.
+func (f *Forwarder) show(ctx context.Context, l *batchv1.Job, there *corev1.Pod, k key) (whole bool, err error) {
+	over := ends(there)
+	here, err := f.mirror(ctx, l, there, !over)
+	if err != nil {
+		return false, err
+	}
+	if whole = f.bringLogs(ctx, here, there, k); whole && over {
+		_, err = f.mirror(ctx, l, there, true)
+	}
+	return whole && err == nil, err
 }
 
 // jobsOf returns the Jobs, here and there, of a pod there; nil unless both are known, and the one was made of the other.
@@ -54,8 +69,8 @@ func (f *Forwarder) jobsOf(there *corev1.Pod) (l, r *batchv1.Job) {
 	return l, r
 }
 
-// mirror makes the pod here of one there, or gives it its status.
-func (f *Forwarder) mirror(ctx context.Context, l *batchv1.Job, there *corev1.Pod) (here *corev1.Pod, err error) {
+// mirror makes the pod here of one there, and gives it its status, if that is wanted.
+func (f *Forwarder) mirror(ctx context.Context, l *batchv1.Job, there *corev1.Pod, status bool) (here *corev1.Pod, err error) {
 	err = f.ask(ctx, func(ctx context.Context) (err error) {
 		pods := f.local.CoreV1().Pods(l.Namespace)
 		here, err = pods.Get(ctx, there.Name, metav1.GetOptions{})
@@ -68,7 +83,7 @@ func (f *Forwarder) mirror(ctx context.Context, l *batchv1.Job, there *corev1.Po
 		case !isMirror(here, l, f.Cluster):
 			return fmt.Errorf("pod %s/%s is none of the cluster %s, whose pod of that name is not shown", here.Namespace, here.Name, f.Cluster)
 		}
-		if out, differs := mirrored(here, there); differs {
+		if out, differs := mirrored(here, there); differs && status {
 			here, err = pods.UpdateStatus(ctx, out, metav1.UpdateOptions{FieldManager: fieldManager})
 		}
 		return err
@@ -141,13 +156,22 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job) error {
 	if err != nil {
 		return err
 	}
+	all := true
 	for i := range list.Items {
-		if _, err := f.mirror(ctx, l, &list.Items[i]); err != nil {
+		whole, err := f.show(ctx, l, &list.Items[i], key{ofJob, l.Namespace, l.Name})
+		if err != nil {
 			return err
 		}
+		all = all && whole
+	}
+	if !all {
+		return errLogs
 	}
 	return nil
 }
+
+// errLogs: they are being brought.
+var errLogs = errors.New("not all that its pods have printed was brought here yet")
 
 // settling knows since when it is tried to bring back the pods of Jobs.
 type settling struct {

@@ -60,6 +60,18 @@ func mirrored(here, there *corev1.Pod) (*corev1.Pod, bool) {
 	return p, !equality.Semantic.DeepEqual(p.Status, here.Status)
 }
 
+// ends reports whether a container of a pod has ended, or was started again.
+func ends(p *corev1.Pod) bool {
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if list[i].State.Terminated != nil || list[i].RestartCount > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // isMirror reports whether a pod here shows one of a cluster.
 func isMirror(p *corev1.Pod, of *batchv1.Job, cluster string) bool {
 	return clusters.Shown(p) && p.Spec.NodeName == cluster && metav1.IsControlledBy(p, of)

@@ -122,3 +122,13 @@ func Lease(cluster string, now time.Time) *coordinationv1.Lease {
 		},
 	}
 }
+
+// LogEnd is where the log of a container ends: the time of its last line, and how many of its last lines have that time. A forwarder says by
+// it after which line the ones that it brings come, so that none is there twice.
+type LogEnd struct {
+	Time  time.Time `json:"time,omitzero"`
+	Lines int       `json:"lines,omitempty"`
+}
+
+// MostLog is how many bytes of a log are brought at once at most.
+const MostLog = 1 << 20

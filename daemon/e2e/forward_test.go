@@ -433,6 +433,65 @@ func forwardSwept(f *forwarder) {
 	f.there.gone("stray")
 }
 
+// What containers print in the cluster is shown and kept here as if they had printed it here, and so are their exit codes.
+func TestForwardLogs(t *testing.T) {
+	t.Parallel()
+	f := startForwarder(t, []string{"--network", "none"})
+	inCluster := func(manifest string) string {
+		return strings.Replace(manifest, "spec:\n", "spec:\n  managedBy: clusters.jobd.dev/prod\n", 1)
+	}
+	out, errOut, code := exitOf(t, f.here.jobctlTo("/dev/null", "submit", "--progress=plain", "-f", "-"), inCluster(jobOf("x", "echo one; sleep 2; echo two; exit 5")))
+	if code != 5 || out != "one\ntwo\n" {
+		t.Errorf("submit: %d, %q\n%s", code, out, errOut)
+	}
+	f.alike("x")
+	if out := f.here.jobctl("logs", "jobs/x"); out != "one\ntwo\n" {
+		t.Errorf("the log of the Job: %q", out)
+	}
+	if out := f.here.jobctl("why", "jobs/x"); !strings.Contains(out, "exit code 5") {
+		t.Errorf("why:\n%s", out)
+	}
+
+	// While the forwarder is killed and the line is cut, no line is lost, and none comes twice.
+	f.here.apply(inCluster(jobOf("counts", "i=0; while [ $i -lt 80 ]; do i=$((i+1)); echo $i; sleep 0.1; done; printf end")))
+	f.here.active("counts", 1)
+	for _, how := range []cut{lineWhole, lineRefused, lineWhole} {
+		time.Sleep(time.Second)
+		f.line.set(how)
+		f.kill()
+		f.begin()
+		time.Sleep(time.Second)
+		f.line.set(lineWhole)
+	}
+	f.here.complete("counts")
+	var want strings.Builder
+	for i := range 80 {
+		fmt.Fprintln(&want, i+1)
+	}
+	want.WriteString("end")
+	if out := f.here.jobctl("logs", "jobs/counts"); strings.TrimSpace(out) != want.String() {
+		t.Errorf("the log is %q", out)
+	}
+
+	// Each attempt of a container has a log, and those of pods that are gone are kept.
+	restarts := jobOf("again", "echo x >> /v/n; echo attempt $(wc -l < /v/n); [ $(wc -l < /v/n) -ge 2 ]",
+		"        volumeMounts: [{name: v, mountPath: /v}]\n      volumes: [{name: v, emptyDir: {}}]\n")
+	restarts = strings.NewReplacer("restartPolicy: Never", "restartPolicy: OnFailure", "backoffLimit: 0", "backoffLimit: 3",
+		"      - {name: c, image: \"busybox:1.36\", command: [sh, -c, ", "      - name: c\n        image: busybox:1.36\n        command: [sh, -c, ").Replace(restarts)
+	restarts = strings.Replace(restarts, "]\"]}\n", "]\"]\n", 1)
+	f.here.apply(inCluster(restarts))
+	f.here.complete("again")
+	if out := f.here.jobctl("logs", "jobs/again", "--all-restarts"); !strings.Contains(out, "attempt 1") || !strings.Contains(out, "attempt 2") {
+		t.Errorf("the logs of both attempts: %q", out)
+	}
+	for _, p := range f.here.pods("x") {
+		f.here.jobctl("delete", "pod", p.Name)
+	}
+	if out := f.here.jobctl("logs", "jobs/x"); out != "one\ntwo\n" {
+		t.Errorf("after its pod is gone: %q", out)
+	}
+}
+
 // The forwarder is killed, and the line is cut, again and again: each Job ends once, none is lost, and nothing is left.
 // JOBD_FORWARDED sets how many Jobs there are.
 func TestForwardKilledAnywhere(t *testing.T) {
