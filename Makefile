@@ -227,6 +227,7 @@ install: build ## binaries, systemd unit, manual pages, shell completion; withou
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin bin/jobd bin/jobd-shim bin/jobctl
 	install -d $(DESTDIR)/etc/systemd/system
 	sed 's,@PREFIX@,$(PREFIX),g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >$(DESTDIR)/etc/systemd/system/jobd.service
+	sed 's,@PREFIX@,$(PREFIX),g' packaging/jobd-forward@.service >$(DESTDIR)/etc/systemd/system/jobd-forward@.service
 	install -d $(DESTDIR)/etc/jobd
 	test -e $(DESTDIR)/etc/jobd/jobd.yaml || bin/jobd config >$(DESTDIR)/etc/jobd/jobd.yaml
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d man/man1 man/man8)

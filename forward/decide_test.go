@@ -26,8 +26,9 @@ func here(changes ...change) *batchv1.Job {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "here", ResourceVersion: "1"},
 		Spec: batchv1.JobSpec{
-			ManagedBy: ptr.To(clusters.Manager("prod")), Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), TTLSecondsAfterFinished: ptr.To[int32](60),
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+			ManagedBy: ptr.To(clusters.Manager("prod")), Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1),
+			TTLSecondsAfterFinished: ptr.To[int32](60),
+			Template:                corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
 		},
 	}
 	for _, c := range changes {
@@ -87,6 +88,8 @@ func there(of *batchv1.Job, changes ...change) *batchv1.Job {
 func TestDecide(t *testing.T) {
 	foreign := func(j *batchv1.Job) { j.Labels = nil }
 	other := func(j *batchv1.Job) { j.Labels[clusters.OriginLabel] = "jobd-2" }
+	refused, taken := with(clusters.NotForwarded, clusters.ReasonRefused), with(clusters.NotForwarded, clusters.ReasonNameTaken)
+	foregrounds := finalizer(metav1.FinalizerDeleteDependents)
 	former := func(j *batchv1.Job) { j.Labels[clusters.OriginUIDLabel] = "before" }
 	for _, c := range []struct {
 		name   string
@@ -107,8 +110,8 @@ func TestDecide(t *testing.T) {
 		{"its record is spoiled, and it was made", here(finalizer(clusters.Finalizer)), there(here()), 0, Adopt, 0},
 		{"somebody else has the name", here(held), there(here(), foreign), 0, TellTaken, retaken},
 		{"another jobd has the name", here(held), there(here(), other), 0, TellTaken, retaken},
-		{"somebody else has the name, which is said", here(held, with(clusters.NotForwarded, clusters.ReasonNameTaken)), there(here(), foreign), 0, Nothing, retaken},
-		{"it was refused before somebody else had the name", here(held, with(clusters.NotForwarded, clusters.ReasonRefused)), there(here(), foreign), 0, TellTaken, retaken},
+		{"somebody else has the name, which is said", here(held, taken), there(here(), foreign), 0, Nothing, retaken},
+		{"it was refused before somebody else had the name", here(held, refused), there(here(), foreign), 0, TellTaken, retaken},
 		{"its predecessor is still there", here(held), there(here(), former), 0, Sweep, removal},
 		{"its predecessor is going", here(held), there(here(), former, deleted), 0, Nothing, removal},
 		{"it was removed there", here(made), nil, 0, Fail, 0},
@@ -130,7 +133,7 @@ func TestDecide(t *testing.T) {
 		{"its TTL has changed", here(made, func(j *batchv1.Job) { j.Spec.TTLSecondsAfterFinished = nil }), there(here()), 0, Nothing, 0},
 		{"it is deleted", here(made, deleted), there(here()), 0, Remove, 0},
 		{"it is deleted and being removed", here(made, deleted), there(here(), deleted), 0, Release, 0},
-		{"it is deleted in the foreground, and being removed", here(made, deleted, finalizer(metav1.FinalizerDeleteDependents)), there(here(), deleted), 0, Nothing, removal},
+		{"it is deleted in the foreground, and being removed", here(made, deleted, foregrounds), there(here(), deleted), 0, Nothing, removal},
 		{"it is deleted and removed", here(made, deleted), nil, 0, Release, 0},
 		{"it is deleted, and was made unrecorded", here(held, deleted), there(here()), 0, Remove, 0},
 		{"it is deleted, and somebody else has the name", here(held, deleted), there(here(), foreign), 0, Release, 0},

@@ -156,8 +156,9 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job) error {
 	if err != nil {
 		return err
 	}
-	all := true
+	all, there := true, map[string]bool{}
 	for i := range list.Items {
+		there[list.Items[i].Name] = true
 		whole, err := f.show(ctx, l, &list.Items[i], key{ofJob, l.Namespace, l.Name})
 		if err != nil {
 			return err
@@ -167,7 +168,29 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job) error {
 	if !all {
 		return errLogs
 	}
-	return nil
+	return f.removePods(ctx, l, there)
+}
+
+// removePods removes the pods here that show none of the cluster any more.
+func (f *Forwarder) removePods(ctx context.Context, l *batchv1.Job, there map[string]bool) error {
+	return f.ask(ctx, func(ctx context.Context) error {
+		pods := f.local.CoreV1().Pods(l.Namespace)
+		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: batchv1.ControllerUidLabel + "=" + string(l.UID)})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			p := &list.Items[i]
+			if there[p.Name] || !isMirror(p, l, f.Cluster) {
+				continue
+			}
+			err := pods.Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // errLogs: they are being brought.

@@ -127,8 +127,8 @@ func TestMirror(t *testing.T) {
 	waits := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}
 	m.Status = corev1.PodStatus{QOSClass: corev1.PodQOSBestEffort, Conditions: []corev1.PodCondition{waits}}
 	out, differs := mirrored(m, p)
-	if s := out.Status; !differs || s.Phase != corev1.PodRunning || s.QOSClass != corev1.PodQOSBestEffort || s.NominatedNodeName != "" || len(s.Conditions) != 2 ||
-		s.Conditions[0] != waits {
+	if s := out.Status; !differs || s.Phase != corev1.PodRunning || s.QOSClass != corev1.PodQOSBestEffort || s.NominatedNodeName != "" ||
+		len(s.Conditions) != 2 || s.Conditions[0] != waits {
 		t.Errorf("%v, got %+v", differs, s)
 	}
 	if _, differs := mirrored(out, p); differs {

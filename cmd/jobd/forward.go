@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,9 @@ import (
 
 // forwarding is one `jobd forward`.
 type forwarding struct {
-	options                               forward.Options
-	socket, kubeconfig, context, logLevel string
+	options                       forward.Options
+	socket, access                string // of the daemon
+	kubeconfig, context, logLevel string
 }
 
 func newForwardCommand() *cobra.Command {
@@ -49,6 +51,8 @@ that would not run there as it does here waits, and its status says for what.`,
 	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "file with the access to the cluster (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&w.context, "context", "", "context of that file (default its current one)")
 	flags.StringVar(&w.socket, "socket", "/run/jobd/jobd.sock", "socket of the daemon, or that of its users")
+	flags.StringVar(&w.access, "jobd-kubeconfig", "",
+		"file with the access to the daemon, instead of its socket: for an account with the rights of jobd:forwarder alone")
 	flags.StringToStringVar(&w.options.Namespaces, "namespace", nil,
 		"forward only the Jobs of this namespace, into that of the cluster: HERE=THERE. May be given more than once (default all, into those of the same names)")
 	flags.BoolVar(&w.options.Secrets, "secrets", false, "let Secrets leave this machine with the Jobs that name them")
@@ -63,6 +67,10 @@ func (w *forwarding) run(ctx context.Context) (err error) {
 	}
 	if wrong := utilvalidation.IsDNS1123Label(w.options.Cluster); len(wrong) > 0 { // it stands for a node
 		return fmt.Errorf("--cluster: %s", wrong[0])
+	}
+	const longest = 63 // of managedBy
+	if name := clusters.Manager(w.options.Cluster); len(name) > longest {
+		return fmt.Errorf("--cluster: %s has more than %d characters", name, longest)
 	}
 	if len(w.options.Namespaces) == 0 {
 		w.options.Namespaces = nil
@@ -82,15 +90,22 @@ func (w *forwarding) run(ctx context.Context) (err error) {
 	w.options.Remote.QPS, w.options.Remote.Burst = perSecond, 2*perSecond
 	w.options.Remote.UserAgent = "jobd-forward/" + version
 	w.options.Local = &rest.Config{
-		Host: "http://jobd", QPS: -1, UserAgent: w.options.Remote.UserAgent, WarningHandler: rest.NoWarnings{},
+		Host: "http://jobd",
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", w.socket)
 		},
 	}
+	if w.access != "" {
+		if w.options.Local, err = clientcmd.BuildConfigFromFlags("", w.access); err != nil {
+			return err
+		}
+	}
+	w.options.Local.QPS, w.options.Local.WarningHandler, w.options.Local.UserAgent = -1, rest.NoWarnings{}, w.options.Remote.UserAgent
 	f, err := forward.New(w.options)
 	if err != nil {
 		return err
 	}
-	w.options.Logger.Info("forwarding begins", "managedBy", clusters.Manager(w.options.Cluster), "server", w.options.Remote.Host, "socket", w.socket)
+	w.options.Logger.Info("forwarding begins",
+		"managedBy", clusters.Manager(w.options.Cluster), "server", w.options.Remote.Host, "jobd", cmp.Or(w.access, w.socket))
 	return f.Run(ctx)
 }

@@ -97,7 +97,8 @@ func podInCluster(v *podView) []why.Cause {
 	}
 	var last *corev1.Event
 	for i := range v.Events {
-		if e := &v.Events[i]; e.InvolvedObject.UID == v.pod.UID && e.Reason == "FailedScheduling" && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
+		e := &v.Events[i]
+		if of := e.InvolvedObject.UID == v.pod.UID && e.Reason == "FailedScheduling"; of && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
 			last = e
 		}
 	}

@@ -39,7 +39,7 @@ type forwarder struct {
 // startForwarder starts both, and a forwarder with more flags.
 func startForwarder(t *testing.T, daemons []string, flags ...string) *forwarder {
 	t.Helper()
-	here := start(t, daemons...)
+	here := start(t, append([]string{"--listen", freePort(t)}, daemons...)...)
 	there := start(t, append([]string{"--listen", freePort(t)}, daemons...)...)
 	f := &forwarder{t: t, here: here, there: there, line: lineTo(t, there.address()), flags: flags, output: &bytes.Buffer{}}
 	access, err := os.ReadFile(there.kubeconfig())
@@ -148,19 +148,22 @@ func (f *forwarder) alike(name string) {
 		}
 		return nil
 	})
-	pods := map[string]corev1.PodPhase{}
-	for _, p := range f.there.pods(name) {
-		pods[p.Name] = p.Status.Phase
-	}
-	for _, p := range f.here.pods(name) {
-		if p.Spec.NodeName != "prod" || pods[p.Name] != p.Status.Phase {
-			f.t.Errorf("pod %s of node %s is %s here, %q there", p.Name, p.Spec.NodeName, p.Status.Phase, pods[p.Name])
+	f.here.eventually("the pods of "+name+" are as those there", func() error {
+		pods := map[string]corev1.PodPhase{}
+		for _, p := range f.there.pods(name) {
+			pods[p.Name] = p.Status.Phase
 		}
-		delete(pods, p.Name)
-	}
-	if len(pods) > 0 {
-		f.t.Errorf("pods of %s that are not shown: %v", name, pods)
-	}
+		for _, p := range f.here.pods(name) {
+			if p.Spec.NodeName != "prod" || pods[p.Name] != p.Status.Phase {
+				return fmt.Errorf("pod %s of node %s is %s here, %q there", p.Name, p.Spec.NodeName, p.Status.Phase, pods[p.Name])
+			}
+			delete(pods, p.Name)
+		}
+		if len(pods) > 0 {
+			return fmt.Errorf("these are not shown: %v", pods)
+		}
+		return nil
+	})
 }
 
 // Jobs run in a cluster as they would here, whatever becomes of the forwarder and the line, or is done to them on either side.
@@ -193,16 +196,22 @@ func forwardEnd(f *forwarder) {
 	if out := f.here.jobctl("why", "jobs/bad"); !strings.Contains(out, "exit code 7") {
 		f.t.Errorf("why:\n%s", out)
 	}
-	events := f.here.jobctl("events", "--for", "jobs/ok")
-	for _, want := range []string{"Forwarded", "SuccessfulCreate", "Completed"} {
-		if !strings.Contains(events, want) {
-			f.t.Errorf("no event %s in\n%s", want, events)
+	f.here.eventually("the events of the cluster", func() error {
+		events := f.here.jobctl("events", "--for", "jobs/ok")
+		for _, want := range []string{"Forwarded", "SuccessfulCreate", "Completed"} {
+			if !strings.Contains(events, want) {
+				return fmt.Errorf("no %s in\n%s", want, events)
+			}
 		}
-	}
+		return nil
+	})
 	for _, p := range f.here.pods("ok") {
-		if out := f.here.jobctl("events", "--for", "pods/"+p.Name); !strings.Contains(out, "Started") || strings.Contains(out, "FailedScheduling") {
-			f.t.Errorf("events of its pod:\n%s", out)
-		}
+		f.here.eventually("the events of its pod", func() error {
+			if out := f.here.jobctl("events", "--for", "pods/"+p.Name); !strings.Contains(out, "Started") || strings.Contains(out, "FailedScheduling") {
+				return errors.New(out)
+			}
+			return nil
+		})
 	}
 	for _, name := range []string{"ok", "bad", "indexed"} {
 		f.here.remove(name, metav1.DeletePropagationBackground)
@@ -349,7 +358,7 @@ func forwardName(f *forwarder) {
 		c := condition(j, clusters.NotForwarded)
 		return c != nil && c.Reason == clusters.ReasonNameTaken
 	})
-	if out := f.here.jobctl("why", "jobs/taken"); !strings.Contains(out, "another Job default/taken") {
+	if out := strings.Join(strings.Fields(f.here.jobctl("why", "jobs/taken")), " "); !strings.Contains(out, "another Job default/taken") {
 		f.t.Errorf("why:\n%s", out)
 	}
 	f.there.remove("taken", metav1.DeletePropagationBackground)
@@ -440,7 +449,8 @@ func TestForwardLogs(t *testing.T) {
 	inCluster := func(manifest string) string {
 		return strings.Replace(manifest, "spec:\n", "spec:\n  managedBy: clusters.jobd.dev/prod\n", 1)
 	}
-	out, errOut, code := exitOf(t, f.here.jobctlTo("/dev/null", "submit", "--progress=plain", "-f", "-"), inCluster(jobOf("x", "echo one; sleep 2; echo two; exit 5")))
+	submit := f.here.jobctlTo("/dev/null", "submit", "--progress=plain", "-f", "-")
+	out, errOut, code := exitOf(t, submit, inCluster(jobOf("x", "echo one; sleep 2; echo two; exit 5")))
 	if code != 5 || out != "one\ntwo\n" {
 		t.Errorf("submit: %d, %q\n%s", code, out, errOut)
 	}
@@ -477,8 +487,7 @@ func TestForwardLogs(t *testing.T) {
 	restarts := jobOf("again", "echo x >> /v/n; echo attempt $(wc -l < /v/n); [ $(wc -l < /v/n) -ge 2 ]",
 		"        volumeMounts: [{name: v, mountPath: /v}]\n      volumes: [{name: v, emptyDir: {}}]\n")
 	restarts = strings.NewReplacer("restartPolicy: Never", "restartPolicy: OnFailure", "backoffLimit: 0", "backoffLimit: 3",
-		"      - {name: c, image: \"busybox:1.36\", command: [sh, -c, ", "      - name: c\n        image: busybox:1.36\n        command: [sh, -c, ").Replace(restarts)
-	restarts = strings.Replace(restarts, "]\"]}\n", "]\"]\n", 1)
+		"- {name: c, image: \"busybox:1.36\", command: ", "- name: c\n        image: busybox:1.36\n        command: ", "]\"]}\n", "]\"]\n").Replace(restarts)
 	f.here.apply(inCluster(restarts))
 	f.here.complete("again")
 	if out := f.here.jobctl("logs", "jobs/again", "--all-restarts"); !strings.Contains(out, "attempt 1") || !strings.Contains(out, "attempt 2") {
@@ -489,6 +498,63 @@ func TestForwardLogs(t *testing.T) {
 	}
 	if out := f.here.jobctl("logs", "jobs/x"); out != "one\ntwo\n" {
 		t.Errorf("after its pod is gone: %q", out)
+	}
+}
+
+// With the rights that the documentation gives it, on either side, a forwarder does all that it is to do, and in other namespaces nothing.
+func TestForwardWithFewRights(t *testing.T) {
+	t.Parallel()
+	f := startForwarder(t, []string{"--runtime", "simulated", "--allocatable", "cpu=64"})
+	f.kill()
+	page, err := os.ReadFile("../../docs/clusters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "<!-- not run: TestForwardWithFewRights applies this -->\n```yaml\n")
+	rights, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("the page has no rights")
+	}
+	f.there.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n---\n" + strings.Replace(rights, "kind: ClusterRole\nmetadata: {",
+		"kind: Role\nmetadata: {namespace: team-a, ", 1))
+	f.there.jobctl("create", "rolebinding", "forwarder", "-n", "team-a", "--role", "jobd-forwarder", "--user", "forwarder")
+	f.here.jobctl("create", "clusterrolebinding", "forwarder", "--clusterrole", "jobd:forwarder", "--user", "forwarder")
+	account := func(d *daemon, at string) (file string) {
+		text := regexp.MustCompile(`https://\S+`).ReplaceAllString(d.jobctl("kubeconfig", "--user", "forwarder"), "https://"+at)
+		file = filepath.Join(t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	f.kubeconfig = account(f.there, f.line.address())
+	f.flags = []string{"--jobd-kubeconfig", account(f.here, f.here.address()), "--namespace", "default=team-a"}
+	f.begin()
+	f.here.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n---\n" + forwarded("humble", "1s", "0") +
+		"      volumes: [{name: v, configMap: {name: settings}}]\n")
+	f.here.complete("humble")
+	if pods := f.here.pods("humble"); len(pods) != 1 || pods[0].Status.Phase != corev1.PodSucceeded {
+		t.Errorf("its pods: %+v", pods)
+	}
+	f.here.remove("humble", metav1.DeletePropagationBackground)
+	f.here.gone("humble")
+	f.there.eventually("it is gone there", func() error {
+		list, err := f.there.BatchV1().Jobs("").List(t.Context(), metav1.ListOptions{})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d are there", len(list.Items))
+		}
+		return err
+	})
+	f.here.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n---\n" +
+		strings.Replace(forwarded("elsewhere", "1s", "0"), "metadata: {", "metadata: {namespace: other, ", 1))
+	f.here.eventually("it says that nobody takes it", func() error {
+		if out := f.here.jobctl("why", "jobs/elsewhere", "-n", "other"); !strings.Contains(strings.Join(strings.Fields(out), " "), "has not taken it") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	if f.kill(); strings.Contains(f.output.String(), "forbidden") {
+		t.Error("it lacks rights")
 	}
 }
 

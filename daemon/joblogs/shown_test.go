@@ -28,7 +28,8 @@ func TestLogsOfACluster(t *testing.T) {
 	if _, err := f.Keep(p, "c", 0, clusters.LogEnd{}, []byte("x\n")); !apierrors.IsNotFound(err) {
 		t.Errorf("a pod that is gone: %v", err)
 	}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ContainerID: "x://y", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+	over := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ContainerID: "x://y", State: over}}
 	f.save(p)
 	if _, err := f.Open(t.Context(), p, &corev1.PodLogOptions{Container: "c"}); err == nil || !strings.Contains(err.Error(), "was brought here yet") {
 		t.Errorf("before it is brought: %v", err)

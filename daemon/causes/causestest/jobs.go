@@ -124,7 +124,8 @@ func jobs() map[string]Case {
 			Reason: "not taken by the cluster prod", Start: Waits,
 		},
 		"not taken by its forwarder": {
-			Job: inCluster(func(j *batchv1.Job) { j.CreationTimestamp = metav1.NewTime(Now.Add(-time.Minute)) }), Reason: "not taken by the forwarder of prod", Start: Waits,
+			Job:    inCluster(func(j *batchv1.Job) { j.CreationTimestamp = metav1.NewTime(Now.Add(-time.Minute)) }),
+			Reason: "not taken by the forwarder of prod", Start: Waits,
 		},
 		"deleted in a cluster": {
 			Job:   inCluster(func(j *batchv1.Job) { leaving(j); j.Finalizers = []string{clusters.Finalizer} }),

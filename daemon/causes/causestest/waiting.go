@@ -144,7 +144,8 @@ func waiting() map[string]ofPod {
 				p.UID, p.Spec.NodeName, p.Spec.SchedulerName = "p", "prod", clusters.Scheduler("prod")
 			}),
 			causes.World{Node: "here", Events: []corev1.Event{{
-				InvolvedObject: corev1.ObjectReference{UID: "p"}, Reason: "FailedScheduling", Message: "0/3 nodes are available.", LastTimestamp: metav1.NewTime(Now),
+				InvolvedObject: corev1.ObjectReference{UID: "p"}, Reason: "FailedScheduling", Message: "0/3 nodes are available.",
+				LastTimestamp: metav1.NewTime(Now),
 			}}}, "cluster prod: 0/3 nodes are available", "",
 		},
 		"no group": {newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Need: 2}}), "PodGroup g does not exist", ""},
