@@ -30,7 +30,7 @@ SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|Te
 TESTED := ./... ./testdata/images ./testdata/repository ./testdata/screenshots/moving
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/jobset' ':!testdata/otelcol'))))
 
-.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer histories fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer forward-hammer hammer histories fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -147,6 +147,11 @@ crash: build test-deps ## the daemon and its shards killed at each step of a pod
 HAMMER ?= 10m
 crash-hammer: build test-deps ## 500 pods in a row and 50 at a time for HAMMER=10m, under random kill -9, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestCrashHammer$$' ./daemon/e2e
+
+# How many Jobs are forwarded while the forwarder and the line are shot at.
+FORWARDED ?= 300
+forward-hammer: build test-deps ## FORWARDED=300 Jobs that go to a cluster while the forwarder is killed and the line is cut
+	JOBD_E2E=$(CURDIR)/bin JOBD_FORWARDED=$(FORWARDED) go test -count=1 -timeout 0 -v -run '^TestForwardKilledAnywhere$$' ./daemon/e2e
 
 hammer: ## random requests from many clients for HAMMER=10m, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestHammer$$' ./daemon/clients

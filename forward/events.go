@@ -36,8 +36,26 @@ func CopyEvent(there *corev1.Event, about corev1.ObjectReference, cluster string
 	return e
 }
 
-// eventDelay is how long an event waits for that which it is about to be known.
-const eventDelay = time.Second
+const (
+	// eventDelay is how long an event waits at first for that which it is about to be known.
+	eventDelay = time.Second
+	// eventRetry is when it is looked again, and eventPatience for how long.
+	eventRetry, eventPatience = 5 * time.Second, 5 * time.Minute
+)
+
+// postpone lets an event be copied later, and reports whether there is a place to wait.
+func (f *Forwarder) postpone(e *corev1.Event) bool {
+	select {
+	case f.postponed <- struct{}{}:
+	default:
+		return false
+	}
+	time.AfterFunc(eventRetry, func() {
+		<-f.postponed
+		_ = eventSink{f.events}.Add(e) // which takes events
+	})
+	return true
+}
 
 // copyEvents copies events of the cluster until ctx ends.
 func (f *Forwarder) copyEvents(ctx context.Context) {
@@ -53,7 +71,11 @@ func (f *Forwarder) copyEvents(ctx context.Context) {
 				case <-time.After(eventDelay - since):
 				}
 			}
-			if err := f.copyEvent(ctx, e); err != nil && ctx.Err() == nil {
+			err := f.copyEvent(ctx, e)
+			if errors.Is(err, errNoPod) && f.now().Sub(e.LastTimestamp.Time) < eventPatience && f.postpone(e) {
+				continue
+			}
+			if err != nil && ctx.Err() == nil {
 				f.Logger.Warn("an event of the cluster is lost", "event", e.Namespace+"/"+e.Name, "reason", e.Reason, "error", err)
 			}
 		}

@@ -48,9 +48,13 @@ type Forwarder struct {
 
 	localJobs, remoteJobs, remotePods stores
 	events                            chan *corev1.Event
+	postponed                         chan struct{} // places of events that wait
 	settling                          settling
 	logs                              *logging
 	beside                            sync.WaitGroup // what workers have begun
+
+	mu   sync.Mutex
+	jobd *bool // whether the cluster is a jobd; nil: it was not asked yet
 }
 
 // key is what is to be looked at: a Job here, or a pod there.
@@ -72,7 +76,7 @@ const (
 	// firstRetry and lastRetry are how long to wait after a step has failed, for the first time and at most.
 	firstRetry, lastRetry = 200 * time.Millisecond, 30 * time.Second
 	// mostEvents is how many events of the cluster may wait to be copied. More are lost.
-	mostEvents = 1000
+	mostEvents = 4000
 	// sweepInterval is how often it is looked whether something was left in the cluster.
 	sweepInterval = time.Minute
 )
@@ -95,7 +99,8 @@ func New(o Options) (*Forwarder, error) {
 		seen[to] = true
 	}
 	return &Forwarder{
-		Options: o, local: local, remote: remote, now: time.Now, events: make(chan *corev1.Event, mostEvents), logs: newLogging(),
+		Options: o, local: local, remote: remote, now: time.Now, events: make(chan *corev1.Event, mostEvents),
+		postponed: make(chan struct{}, mostEvents), logs: newLogging(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry)),
 	}, nil
 }
@@ -153,7 +158,7 @@ func (f *Forwarder) work(ctx context.Context) {
 		case err == nil:
 			f.queue.Forget(k)
 		case ctx.Err() == nil:
-			if !apierrors.IsConflict(err) && !errors.Is(err, errLogs) { // it was decided on what has changed meanwhile
+			if !apierrors.IsConflict(err) && !errors.Is(err, errLogs) && !errors.Is(err, errNoJob) { // it was decided on what has changed meanwhile
 				f.Logger.Warn("will be tried again", string(k.kind), k.namespace+"/"+k.name, "error", err)
 			}
 			f.queue.AddRateLimited(k)

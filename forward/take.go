@@ -114,7 +114,7 @@ func (f *Forwarder) wrong(ctx context.Context, c *batchv1.Job, b bundle) (wrong 
 	}
 	ctx, done := context.WithTimeout(ctx, requestTime)
 	defer done()
-	jobd, err := handover.IsJobd(f.remote.Discovery())
+	jobd, err := f.isJobd()
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +135,20 @@ func (f *Forwarder) wrong(ctx context.Context, c *batchv1.Job, b bundle) (wrong 
 		wrong = append(wrong, path+": "+f.Cluster+" does not know this field, or has switched it off")
 	}
 	return wrong, err
+}
+
+// isJobd reports whether the cluster is a jobd, which is asked once.
+func (f *Forwarder) isJobd() (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.jobd == nil {
+		is, err := handover.IsJobd(f.remote.Discovery())
+		if err != nil {
+			return false, err
+		}
+		f.jobd = &is
+	}
+	return *f.jobd, nil
 }
 
 // errRefused has a Job tried again that the cluster does not take: what is missing may come.

@@ -86,7 +86,7 @@ func (w *forwarding) run(ctx context.Context) (err error) {
 		ClientConfig(); err != nil {
 		return err
 	}
-	const perSecond = 100 // requests; the cluster has its own limits
+	const perSecond = 200 // requests; the cluster has its own limits
 	w.options.Remote.QPS, w.options.Remote.Burst = perSecond, 2*perSecond
 	w.options.Remote.UserAgent = "jobd-forward/" + version
 	w.options.Local = &rest.Config{
