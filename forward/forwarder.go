@@ -45,6 +45,7 @@ type Forwarder struct {
 
 	line  line
 	queue workqueue.TypedRateLimitingInterface[key]
+	retry workqueue.TypedRateLimiter[key]
 
 	localJobs, remoteJobs, remotePods stores
 	events                            chan *corev1.Event
@@ -73,8 +74,9 @@ const (
 const (
 	// workers is how many Jobs and pods are looked at at once.
 	workers = 8
-	// firstRetry and lastRetry are how long to wait after a step has failed, for the first time and at most.
-	firstRetry, lastRetry = 200 * time.Millisecond, 30 * time.Second
+	// firstRetry and lastRetry are how long to wait after a step has failed, for the first time and at most; refusedRetry is the most after the
+	// cluster has not taken a Job.
+	firstRetry, lastRetry, refusedRetry = 200 * time.Millisecond, 30 * time.Second, 2 * time.Minute
 	// mostEvents is how many events of the cluster may wait to be copied. More are lost.
 	mostEvents = 4000
 	// sweepInterval is how often it is looked whether something was left in the cluster.
@@ -98,10 +100,10 @@ func New(o Options) (*Forwarder, error) {
 		}
 		seen[to] = true
 	}
+	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, refusedRetry)
 	return &Forwarder{
-		Options: o, local: local, remote: remote, now: time.Now, events: make(chan *corev1.Event, mostEvents),
-		postponed: make(chan struct{}, mostEvents), logs: newLogging(),
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, lastRetry)),
+		Options: o, local: local, remote: remote, now: time.Now, retry: retry, queue: workqueue.NewTypedRateLimitingQueue[key](retry),
+		events: make(chan *corev1.Event, mostEvents), postponed: make(chan struct{}, mostEvents), logs: newLogging(),
 	}, nil
 }
 
@@ -158,13 +160,24 @@ func (f *Forwarder) work(ctx context.Context) {
 		case err == nil:
 			f.queue.Forget(k)
 		case ctx.Err() == nil:
-			if !apierrors.IsConflict(err) && !errors.Is(err, errLogs) && !errors.Is(err, errNoJob) { // it was decided on what has changed meanwhile
-				f.Logger.Warn("will be tried again", string(k.kind), k.namespace+"/"+k.name, "error", err)
-			}
-			f.queue.AddRateLimited(k)
+			f.again(k, err)
 		}
 		f.queue.Done(k)
 	}
+}
+
+// again has something looked at again after an error.
+func (f *Forwarder) again(k key, err error) {
+	after := f.retry.When(k)
+	switch {
+	case errors.Is(err, errRefused): // its status says so
+		f.queue.AddAfter(k, after)
+		return
+	case apierrors.IsConflict(err), errors.Is(err, errLogs), errors.Is(err, errNoJob): // something changes meanwhile
+	default:
+		f.Logger.Warn("will be tried again", string(k.kind), k.namespace+"/"+k.name, "error", err)
+	}
+	f.queue.AddAfter(k, min(after, lastRetry))
 }
 
 func (f *Forwarder) sync(ctx context.Context, k key) error {
@@ -216,10 +229,12 @@ func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
 	case Release:
 		return f.release(ctx, l)
 	case Sweep:
-		return f.sweep(ctx, r)
+		if swept, err := f.sweep(ctx, r); swept || err != nil {
+			return err
+		}
+		return f.tellTaken(ctx, l, r) // of another namespace, which was mapped to this one
 	case TellTaken:
-		return f.tell(ctx, l, clusters.NotForwarded, clusters.ReasonNameTaken, fmt.Sprintf(
-			"The cluster %s has another Job %s/%s, of which this one was not made", f.Cluster, r.Namespace, r.Name))
+		return f.tellTaken(ctx, l, r)
 	case TellUnreachable:
 		return f.tell(ctx, l, clusters.Unreachable, "NoAnswer", fmt.Sprintf(
 			"The cluster %s does not answer since %s; what was made there goes on", f.Cluster, s.Silent.UTC().Format(time.RFC3339)))

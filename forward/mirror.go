@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/clusters"
 )
 
@@ -91,6 +92,12 @@ func (f *Forwarder) mirror(ctx context.Context, l *batchv1.Job, there *corev1.Po
 	return here, err
 }
 
+// endedThere reports whether a Job has ended as the one there has, and not because that was removed.
+func endedThere(l *batchv1.Job) bool {
+	end := batch.End(&l.Status)
+	return end != nil && end.Reason != clusters.ReasonRemoteJobDeleted
+}
+
 // podGone removes the pod here of one that is gone there, unless its Job has ended: then it is left, as those of other Jobs are.
 func (f *Forwarder) podGone(ctx context.Context, k key) error {
 	for _, namespace := range f.from(k.namespace) {
@@ -105,7 +112,7 @@ func (f *Forwarder) podGone(ctx context.Context, k key) error {
 				return nil
 			}
 			l := f.localJob(namespace, owner.Name)
-			if l == nil || finished(l) || !isMirror(here, l, f.Cluster) {
+			if l == nil || endedThere(l) || !isMirror(here, l, f.Cluster) {
 				return nil
 			}
 			return pods.Delete(ctx, here.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &here.UID}})

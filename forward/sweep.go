@@ -23,7 +23,8 @@ func (f *Forwarder) sweeping(ctx context.Context) {
 			return
 		}
 		for _, o := range f.remoteJobs.list() {
-			f.warn(ctx, f.sweep(ctx, o.(*batchv1.Job)))
+			_, err := f.sweep(ctx, o.(*batchv1.Job))
+			f.warn(ctx, err)
 		}
 		for namespace := range f.remoteJobs {
 			f.warn(ctx, f.sweepCopies(ctx, namespace))
@@ -37,21 +38,21 @@ func (f *Forwarder) warn(ctx context.Context, err error) {
 	}
 }
 
-// sweep removes a Job there if the one here is gone, as when somebody has taken off its finalizer.
-func (f *Forwarder) sweep(ctx context.Context, r *batchv1.Job) error {
-	if r.DeletionTimestamp != nil || r.Labels[clusters.OriginLabel] != string(f.origin) {
-		return nil
+// sweep removes a Job there if the one here is gone, as when somebody has taken off its finalizer, and reports whether it is going.
+func (f *Forwarder) sweep(ctx context.Context, r *batchv1.Job) (swept bool, err error) {
+	if r.DeletionTimestamp != nil {
+		return true, nil
 	}
 	from := r.Annotations[clusters.NamespaceAnnotation]
 	if from == "" { // somebody has removed the annotation
-		return nil
+		return false, nil
 	}
 	gone, err := f.isGone(ctx, from, r.Name, types.UID(r.Labels[clusters.OriginUIDLabel]))
 	if err != nil || !gone {
-		return err
+		return false, err
 	}
 	f.Logger.Info("removed from the cluster, since it is gone here", "job", from+"/"+r.Name)
-	return f.removeThere(ctx, r, metav1.DeletePropagationBackground)
+	return true, f.removeThere(ctx, r, metav1.DeletePropagationBackground)
 }
 
 // isGone asks whether there is no such Job here any more.

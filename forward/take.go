@@ -59,12 +59,17 @@ func (f *Forwarder) patchThere(ctx context.Context, r *batchv1.Job, patch map[st
 func (f *Forwarder) create(ctx context.Context, l *batchv1.Job) error {
 	namespace := f.there(l)
 	b, err := f.pack(ctx, l, namespace)
-	if err != nil {
+	switch {
+	case err != nil && handover.Refused(err):
+		return f.refuse(ctx, l, err.Error())
+	case err != nil:
 		return err
 	}
 	c := Copy(l, namespace, f.origin)
 	wrong, err := f.wrong(ctx, c, b)
 	switch {
+	case apierrors.IsConflict(err): // it was made meanwhile
+		return err
 	case err != nil && handover.Refused(err):
 		return f.refuse(ctx, l, err.Error())
 	case err != nil:
@@ -183,6 +188,11 @@ func (f *Forwarder) tell(ctx context.Context, l *batchv1.Job, t batchv1.JobCondi
 	return nil
 }
 
+func (f *Forwarder) tellTaken(ctx context.Context, l, r *batchv1.Job) error {
+	return f.tell(ctx, l, clusters.NotForwarded, clusters.ReasonNameTaken,
+		fmt.Sprintf("The cluster %s has another Job %s/%s, which was not made of this one", f.Cluster, r.Namespace, r.Name))
+}
+
 func (f *Forwarder) putStatus(ctx context.Context, l *batchv1.Job, s batchv1.JobStatus) (put *batchv1.Job, err error) {
 	out := l.DeepCopy()
 	out.Status = s
@@ -237,6 +247,9 @@ func (f *Forwarder) bring(ctx context.Context, l, r *batchv1.Job) error {
 }
 
 func (f *Forwarder) fail(ctx context.Context, l *batchv1.Job) error {
+	if err := f.removePods(ctx, l, nil); err != nil {
+		return err
+	}
 	s := lost(l, f.Cluster, f.now())
 	if _, err := f.putStatus(ctx, l, s); err != nil {
 		return err

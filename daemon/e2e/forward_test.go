@@ -254,6 +254,12 @@ func forwardRemovedThere(f *forwarder) {
 	if f.there.job("lost") != nil {
 		f.t.Error("it was made again")
 	}
+	f.here.eventually("its pod is shown no more", func() error {
+		if pods := f.here.pods("lost"); len(pods) > 0 {
+			return errors.New(pods[0].Name)
+		}
+		return nil
+	})
 	f.here.remove("lost", metav1.DeletePropagationBackground)
 	f.here.gone("lost")
 }
