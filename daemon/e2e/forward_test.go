@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -20,6 +21,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/forward"
@@ -173,6 +176,7 @@ func TestForward(t *testing.T) {
 	for name, test := range map[string]func(*forwarder){
 		"end": forwardEnd, "adopt": forwardAdopt, "removed there": forwardRemovedThere, "suspend": forwardSuspend, "change": forwardChange,
 		"delete": forwardDelete, "name": forwardName, "missing": forwardMissing, "bundle": forwardBundle, "swept": forwardSwept,
+		"unreachable": forwardUnreachable,
 	} {
 		t.Run(name, func(t *testing.T) {
 			mine, here, there := *f, *f.here, *f.there // the tests run one after the other, and fail by themselves
@@ -448,6 +452,43 @@ func forwardSwept(f *forwarder) {
 	f.there.gone("stray")
 }
 
+func forwardUnreachable(f *forwarder) {
+	f.here.apply(forwarded("far", "1h", "0"))
+	f.here.active("far", 1)
+	f.line.set(lineRefused)
+	f.here.until("far", "unreachable", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) != nil && j.Status.Active == 1 })
+	if out := f.here.jobctl("why", "jobs/far"); !strings.Contains(out, "does not answer since") || !strings.Contains(out, "goes on") {
+		f.t.Errorf("why:\n%s", out)
+	}
+	f.line.set(lineWhole)
+	f.here.until("far", "reachable", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) == nil })
+	f.alike("far")
+}
+
+// Nobody forwards: that is said when a Job comes, while it waits, and when it is deleted.
+func TestNoForwarder(t *testing.T) {
+	t.Parallel()
+	d := start(t, "--runtime", "simulated")
+	const none = "no forwarder serves the cluster prod now (jobd forward --cluster prod): "
+	apply := d.jobctlTo("/dev/null", "apply", "-f", "-")
+	if _, errOut, code := exitOf(t, apply, forwarded("alone", "1s", "0")); code != 0 || !strings.Contains(errOut, none+"the Job waits") {
+		t.Errorf("apply: %d\n%s", code, errOut)
+	}
+	if out := d.jobctl("why", "jobs/alone"); !strings.Contains(out, "no forwarder for the cluster prod") {
+		t.Errorf("why:\n%s", out)
+	}
+	d.patch("alone", `{"metadata":{"finalizers":["`+clusters.Finalizer+`"]}}`)
+	remove := d.jobctlTo("/dev/null", "delete", "jobs/alone", "--wait=false")
+	if _, errOut, code := exitOf(t, remove, ""); code != 0 || !strings.Contains(errOut, none+"job alone stays until one has removed it there") {
+		t.Errorf("delete: %d\n%s", code, errOut)
+	}
+	if out := d.jobctl("why", "jobs/alone"); !strings.Contains(out, "removed it in the cluster prod") || !strings.Contains(out, "finalizers") {
+		t.Errorf("why:\n%s", out)
+	}
+	d.patch("alone", `{"metadata":{"finalizers":null}}`)
+	d.gone("alone")
+}
+
 // What containers print in the cluster is shown and kept here as if they had printed it here, and so are their exit codes.
 func TestForwardLogs(t *testing.T) {
 	t.Parallel()
@@ -507,6 +548,36 @@ func TestForwardLogs(t *testing.T) {
 	}
 }
 
+// byPlugin has a program give the credentials of a kubeconfig, as those of clouds do.
+func byPlugin(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "credentials")
+	for _, user := range config.AuthInfos {
+		answer, err := json.Marshal(map[string]any{
+			"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+			"status": map[string]string{"clientCertificateData": string(user.ClientCertificateData), "clientKeyData": string(user.ClientKeyData)},
+		})
+		if err == nil {
+			err = os.WriteFile(program, []byte("#!/bin/sh\ncat <<'E'\n"+string(answer)+"\nE\n"), 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		user.ClientCertificateData, user.ClientKeyData = nil, nil
+		user.Exec = &clientcmdapi.ExecConfig{
+			Command: program, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+		}
+	}
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
 // With the rights that the documentation gives it, on either side, a forwarder does all that it is to do, and in other namespaces nothing.
 func TestForwardWithFewRights(t *testing.T) {
 	t.Parallel()
@@ -533,7 +604,7 @@ func TestForwardWithFewRights(t *testing.T) {
 		}
 		return file
 	}
-	f.kubeconfig = account(f.there, f.line.address())
+	f.kubeconfig = byPlugin(t, account(f.there, f.line.address()))
 	f.flags = []string{"--jobd-kubeconfig", account(f.here, f.here.address()), "--namespace", "default=team-a"}
 	f.begin()
 	f.here.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n---\n" + forwarded("humble", "1s", "0") +
