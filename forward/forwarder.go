@@ -263,8 +263,23 @@ func (f *Forwarder) remoteJob(ctx context.Context, l *batchv1.Job) (r *batchv1.J
 		r, err = f.remote.BatchV1().Jobs(namespace).Get(ctx, l.Name, metav1.GetOptions{})
 		return err
 	})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) { // such a one is from no cluster
 		return nil, nil
 	}
 	return r, err
+}
+
+// identity returns what tells the cluster from others, the UID of its namespace kube-system; empty if that may not be known.
+func (f *Forwarder) identity(ctx context.Context) (id types.UID, err error) {
+	err = f.ask(ctx, func(ctx context.Context) error {
+		ns, err := f.remote.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		if err == nil {
+			id = ns.UID
+		}
+		return err
+	})
+	if handover.Refused(err) {
+		err = nil
+	}
+	return id, err
 }

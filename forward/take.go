@@ -208,8 +208,12 @@ func (f *Forwarder) adopt(ctx context.Context, l, r *batchv1.Job) error {
 	if err := f.own(ctx, r); err != nil {
 		return err
 	}
+	id, err := f.identity(ctx)
+	if err != nil {
+		return err
+	}
 	return f.patchHere(ctx, l, map[string]any{"annotations": map[string]string{
-		clusters.RecordAnnotation: clusters.Record{UID: r.UID, Namespace: r.Namespace}.Annotation(),
+		clusters.RecordAnnotation: clusters.Record{UID: r.UID, Namespace: r.Namespace, Cluster: id}.Annotation(),
 	}})
 }
 
@@ -246,7 +250,20 @@ func (f *Forwarder) bring(ctx context.Context, l, r *batchv1.Job) error {
 	return nil
 }
 
+// fail ends the Job here, unless it was made in another cluster than the one that is reached: somebody has given the forwarder a wrong
+// kubeconfig, and the Job goes on where it is.
 func (f *Forwarder) fail(ctx context.Context, l *batchv1.Job) error {
+	id, err := f.identity(ctx)
+	if err != nil {
+		return err
+	}
+	if made := clusters.RecordOf(l); made != nil && made.Cluster != "" && id != "" && made.Cluster != id {
+		const other = "The forwarder reaches another cluster than the one in which the Job was made"
+		if err := f.tell(ctx, l, clusters.Unreachable, clusters.ReasonOtherCluster, other); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %s", errRefused, other)
+	}
 	if err := f.removePods(ctx, l, nil); err != nil {
 		return err
 	}

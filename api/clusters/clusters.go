@@ -47,6 +47,8 @@ const (
 	ReasonNameTaken = "NameTaken"
 	// ReasonRefused: the cluster refuses the Job, or it would not run there as it does here.
 	ReasonRefused = "Refused"
+	// ReasonOtherCluster: the forwarder reaches another cluster than the one in which the Job was made.
+	ReasonOtherCluster = "OtherCluster"
 	// ReasonRemoteJobDeleted is why a Job failed that somebody has removed there.
 	ReasonRemoteJobDeleted = "RemoteJobDeleted"
 )
@@ -73,6 +75,8 @@ type Record struct {
 	UID types.UID `json:"uid,omitempty"`
 	// Namespace is that of the Job there.
 	Namespace string `json:"namespace"`
+	// Cluster tells the cluster from others; empty if the forwarder may not know.
+	Cluster types.UID `json:"cluster,omitempty"`
 }
 
 // RecordOf returns the record of a Job; nil if it has none, or one that somebody has spoiled.

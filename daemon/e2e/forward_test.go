@@ -465,6 +465,27 @@ func forwardUnreachable(f *forwarder) {
 	f.alike("far")
 }
 
+// A forwarder that is led to another cluster ends nothing.
+func TestForwardToAnotherCluster(t *testing.T) {
+	t.Parallel()
+	f := startForwarder(t, []string{"--runtime", "simulated"})
+	f.here.apply(forwarded("far", "1h", "0"))
+	f.here.active("far", 1)
+	former := f.kubeconfig
+	f.kill()
+	f.kubeconfig = start(t, "--runtime", "simulated", "--listen", freePort(t)).kubeconfig()
+	f.begin()
+	f.here.until("far", "in another cluster", func(j *batchv1.Job) bool {
+		c := condition(j, clusters.Unreachable)
+		return c != nil && c.Reason == clusters.ReasonOtherCluster
+	})
+	f.kill()
+	f.kubeconfig = former
+	f.begin()
+	f.here.until("far", "in its cluster", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) == nil })
+	f.alike("far")
+}
+
 // Nobody forwards: that is said when a Job comes, while it waits, and when it is deleted.
 func TestNoForwarder(t *testing.T) {
 	t.Parallel()
