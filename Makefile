@@ -18,7 +18,7 @@ export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false '-toolexec
 export CGO_ENABLED := 0
 # Rules and decisions, which start no goroutines: the race detector has nothing to find there, makes their random tests
 # several times as long, and takes twice as long to link each.
-SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking notices openapi picture \
+SEQUENTIAL := $(addprefix api/,absent annotations batch clusters conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking notices openapi picture \
 	podspec quota rbac retry roles runas runtimeclass schedule scheduling scheme shares storageclass why window) \
 	$(addprefix cmd/internal/,batchscript hue manual page startat terminal translations) \
 	$(addprefix daemon/,allotment cards causes causes/causestest causes/parents claim config cron dependents duty events eviction exits fairness fit forecast gang hold job jobset \
