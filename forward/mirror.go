@@ -142,9 +142,9 @@ const settleTime = 2 * time.Minute
 
 // settle brings back the pods of a Job that has ended there, before it ends here.
 func (f *Forwarder) settle(ctx context.Context, l, r *batchv1.Job) error {
-	since := f.settling.since(l, f.now())
-	err := f.settlePods(ctx, l, r)
-	if err != nil && f.now().Sub(since) < settleTime {
+	last := f.now().Sub(f.settling.since(l, f.now())) >= settleTime
+	err := f.settlePods(ctx, l, r, last)
+	if err != nil && !last {
 		return err
 	}
 	if err != nil {
@@ -154,7 +154,8 @@ func (f *Forwarder) settle(ctx context.Context, l, r *batchv1.Job) error {
 	return nil
 }
 
-func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job) error {
+// settlePods lets the pods here be as those there. At last it is said how they have ended, even if their logs are lost.
+func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool) error {
 	var list *corev1.PodList
 	err := f.ask(ctx, func(ctx context.Context) (err error) {
 		list, err = f.remote.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.ControllerUidLabel + "=" + string(r.UID)})
@@ -167,15 +168,18 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job) error {
 	for i := range list.Items {
 		there[list.Items[i].Name] = true
 		whole, err := f.show(ctx, l, &list.Items[i], key{ofJob, l.Namespace, l.Name})
+		if err == nil && !whole && last {
+			_, err = f.mirror(ctx, l, &list.Items[i], true)
+		}
 		if err != nil {
 			return err
 		}
 		all = all && whole
 	}
-	if !all {
-		return errLogs
+	if err := f.removePods(ctx, l, there); err != nil || all {
+		return err
 	}
-	return f.removePods(ctx, l, there)
+	return errLogs
 }
 
 // removePods removes the pods here that show none of the cluster any more.

@@ -125,7 +125,8 @@ func Defaults(
 		on([]string{"create"}, in(""), "pods/log"),
 		on([]string{"create", "patch"}, in(""), "events"),
 		on([]string{"get"}, in(""), "configmaps", "namespaces"),
-		on([]string{"create", "patch"}, in("coordination.k8s.io"), "leases"))
+		on([]string{"create", "patch"}, in("coordination.k8s.io"), "leases"),
+		paths("/jobd/v1/images")) // to know which no registry has
 	add("system:basic-user", nil,
 		on([]string{"create"}, in("authentication.k8s.io"), "selfsubjectreviews"),
 		on([]string{"create"}, in("authorization.k8s.io"), "selfsubjectaccessreviews", "selfsubjectrulesreviews"))
