@@ -18,19 +18,19 @@ export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false '-toolexec
 export CGO_ENABLED := 0
 # Rules and decisions, which start no goroutines: the race detector has nothing to find there, makes their random tests
 # several times as long, and takes twice as long to link each.
-SEQUENTIAL := $(addprefix api/,absent annotations batch conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking notices openapi picture \
+SEQUENTIAL := $(addprefix api/,absent annotations batch clusters conditions core disruption forecast history hostimage hostpath indexes jobset kueue limits networking notices openapi picture \
 	podspec quota rbac retry roles runas runtimeclass schedule scheduling scheme shares storageclass why window) \
-	$(addprefix cmd/internal/,batchscript handover hue manual page startat terminal translations) \
+	$(addprefix cmd/internal/,batchscript hue manual page startat terminal translations) \
 	$(addprefix daemon/,allotment cards causes causes/causestest causes/parents claim config cron dependents duty events eviction exits fairness fit forecast gang hold job jobset \
 		jobsets kubelet load node notices picture pod prospect relation requests simulation upkeep workload workloads) \
-	$(addprefix internal/,heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
+	$(addprefix internal/,handover heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
 SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever|TestTheSimulation.*|TestNoPodStartsOutsideItsWindow|TestAllThatHoldsJobsBackGoesTogether
 # ./... leaves out what is under testdata. testdata/upstream, conformance, jobset and otelcol are modules of their own.
 TESTED := ./... ./testdata/images ./testdata/repository ./testdata/screenshots/moving
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/jobset' ':!testdata/otelcol'))))
 
-.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer hammer histories simulate-daemon fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer forward-hammer hammer histories simulate-daemon fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -148,6 +148,11 @@ HAMMER ?= 10m
 crash-hammer: build test-deps ## 500 pods in a row and 50 at a time for HAMMER=10m, under random kill -9, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestCrashHammer$$' ./daemon/e2e
 
+# How many Jobs are forwarded while the forwarder and the line are shot at.
+FORWARDED ?= 300
+forward-hammer: build test-deps ## FORWARDED=300 Jobs that go to a cluster while the forwarder is killed and the line is cut
+	JOBD_E2E=$(CURDIR)/bin JOBD_FORWARDED=$(FORWARDED) go test -count=1 -timeout 0 -v -run '^TestForwardKilledAnywhere$$' ./daemon/e2e
+
 hammer: ## random requests from many clients for HAMMER=10m, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestHammer$$' ./daemon/clients
 
@@ -232,6 +237,7 @@ install: build ## binaries, systemd unit, manual pages, shell completion; withou
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin bin/jobd bin/jobd-shim bin/jobctl
 	install -d $(DESTDIR)/etc/systemd/system
 	sed 's,@PREFIX@,$(PREFIX),g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >$(DESTDIR)/etc/systemd/system/jobd.service
+	sed 's,@PREFIX@,$(PREFIX),g' packaging/jobd-forward@.service >$(DESTDIR)/etc/systemd/system/jobd-forward@.service
 	install -d $(DESTDIR)/etc/jobd
 	test -e $(DESTDIR)/etc/jobd/jobd.yaml || bin/jobd config >$(DESTDIR)/etc/jobd/jobd.yaml
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d man/man1 man/man8)

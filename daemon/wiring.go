@@ -42,6 +42,7 @@ import (
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/devices"
+	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/runtime/nvidia"
 	"github.com/jobd/jobd/store"
 )
@@ -215,12 +216,13 @@ func watchGPUs(c *config.Config, given *devices.Devices) *gpus.Watcher {
 }
 
 func newLogs(c *config.Config, s *store.Store, node string) (*joblogs.Logs, error) {
-	size, _, err := c.LogSizes()
+	size, each, err := c.LogSizes()
 	if err != nil {
 		return nil, err
 	}
 	return joblogs.New(joblogs.Options{
 		Dir: c.RootLayout().Logs(), Store: s, Node: node, MaxAge: c.KeptLogsAge.Duration, MaxSize: size, Logger: c.Logger,
+		Limit: logs.Limit{MaxSize: each, MaxFiles: c.ContainerLogMaxFiles},
 	}), nil
 }
 
@@ -388,7 +390,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	d.beside(past.Run)
 	options := server.Config{
 		Store: from.store, Logger: c.Logger, Version: c.Version,
-		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime, Address: k.workers.Address},
+		Logs: from.logs, JobLogs: from.logs, ShownLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime, Address: k.workers.Address},
 		Explainer: &answers.Explainer{Sources: asked}, Queue: d.control, Forecasts: asked.Forecasts, Shares: d.shares(),
 		Pictures: answers.NewPictures(asked),
 		Meter: meter.New(meter.Options{

@@ -56,6 +56,7 @@ for arch in ${ARCHS:-amd64 arm64}; do
   install -D -m 0644 LICENSE "$stage/usr/share/doc/jobd/copyright"
   install -d "$stage/usr/lib/systemd/system"
   sed 's,@PREFIX@,/usr,g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >"$stage/usr/lib/systemd/system/jobd.service"
+  sed 's,@PREFIX@,/usr,g' packaging/jobd-forward@.service >"$stage/usr/lib/systemd/system/jobd-forward@.service"
   "$here/jobd" config >"$stage/jobd.yaml"
   install -D -m 0644 packaging/users.yaml "$stage/usr/share/jobd/users.yaml"
   find $dist/stage -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +

@@ -81,12 +81,12 @@ func validateUncounted(u *batchv1.UncountedTerminatedPods, path *field.Path) fie
 // field that it concerns changes, so that a stored violation does not fail other writes.
 func validateFinish(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	s, was := &job.Status, &old.Status
-	is := func(t batchv1.JobConditionType) bool { return conditionTrue(s.Conditions, t) }
-	changes := func(t batchv1.JobConditionType) bool { return is(t) != conditionTrue(was.Conditions, t) }
+	is := func(t batchv1.JobConditionType) bool { return ConditionTrue(s.Conditions, t) }
+	changes := func(t batchv1.JobConditionType) bool { return is(t) != ConditionTrue(was.Conditions, t) }
 	complete, failed := is(batchv1.JobComplete), is(batchv1.JobFailed)
 	finished := complete || failed
-	finishes := finished != (conditionTrue(was.Conditions, batchv1.JobComplete) ||
-		conditionTrue(was.Conditions, batchv1.JobFailed))
+	finishes := finished != (ConditionTrue(was.Conditions, batchv1.JobComplete) ||
+		ConditionTrue(was.Conditions, batchv1.JobFailed))
 	startChanges, endChanges := !s.StartTime.Equal(was.StartTime), !s.CompletionTime.Equal(was.CompletionTime)
 
 	var errs field.ErrorList
@@ -179,10 +179,10 @@ func validateIndexLists(job, old *batchv1.Job, path *field.Path) field.ErrorList
 // validateAgreement checks that the fields of a status do not contradict each other.
 func validateAgreement(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	s, was := &job.Status, &old.Status
-	is := func(t batchv1.JobConditionType) bool { return conditionTrue(s.Conditions, t) }
+	is := func(t batchv1.JobConditionType) bool { return ConditionTrue(s.Conditions, t) }
 	finished := is(batchv1.JobComplete) || is(batchv1.JobFailed)
-	finishes := finished != (conditionTrue(was.Conditions, batchv1.JobComplete) ||
-		conditionTrue(was.Conditions, batchv1.JobFailed))
+	finishes := finished != (ConditionTrue(was.Conditions, batchv1.JobComplete) ||
+		ConditionTrue(was.Conditions, batchv1.JobFailed))
 	var errs field.ErrorList
 	if n := ptr.Deref(s.Terminating, 0); (finishes || !ptr.Equal(s.Terminating, was.Terminating)) && n > 0 && finished {
 		errs = append(errs, field.Invalid(path.Child("terminating"), n, "terminating>0 is invalid for finished job"))
@@ -203,7 +203,7 @@ func validateAgreement(job, old *batchv1.Job, path *field.Path) field.ErrorList 
 func validateTransition(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	s, was := &job.Status, &old.Status
 	lost := func(t batchv1.JobConditionType) bool {
-		return conditionTrue(was.Conditions, t) && !conditionTrue(s.Conditions, t)
+		return ConditionTrue(was.Conditions, t) && !ConditionTrue(s.Conditions, t)
 	}
 	var errs field.ErrorList
 	for _, t := range [...]batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobComplete, batchv1.JobFailureTarget} {
@@ -232,9 +232,9 @@ func validateTransition(job, old *batchv1.Job, path *field.Path) field.ErrorList
 		errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{},
 			"cannot disable the SuccessCriteriaMet=True condition"))
 	}
-	if conditionTrue(was.Conditions, batchv1.JobComplete) &&
-		!conditionTrue(was.Conditions, batchv1.JobSuccessCriteriaMet) &&
-		conditionTrue(s.Conditions, batchv1.JobSuccessCriteriaMet) {
+	if ConditionTrue(was.Conditions, batchv1.JobComplete) &&
+		!ConditionTrue(was.Conditions, batchv1.JobSuccessCriteriaMet) &&
+		ConditionTrue(s.Conditions, batchv1.JobSuccessCriteriaMet) {
 		errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{},
 			"cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"))
 	}
@@ -248,6 +248,6 @@ func elastic(spec *batchv1.JobSpec) bool {
 
 // resumed reports whether this write removes the Suspended condition: the Job then starts anew.
 func resumed(job, old *batchv1.Job) bool {
-	return conditionTrue(old.Status.Conditions, batchv1.JobSuspended) &&
-		!conditionTrue(job.Status.Conditions, batchv1.JobSuspended)
+	return ConditionTrue(old.Status.Conditions, batchv1.JobSuspended) &&
+		!ConditionTrue(job.Status.Conditions, batchv1.JobSuspended)
 }

@@ -44,7 +44,7 @@ func templateColumns[T any](of func(T) *batchv1.JobSpec) kind.Columns[T] {
 
 // jobState returns the word in the column STATUS: how the Job ended, or what it does now.
 func jobState(job *batchv1.Job, now time.Time) string {
-	is := func(t batchv1.JobConditionType) bool { return conditionTrue(job.Status.Conditions, t) }
+	is := func(t batchv1.JobConditionType) bool { return ConditionTrue(job.Status.Conditions, t) }
 	switch {
 	case is(batchv1.JobComplete):
 		return "Complete"
@@ -95,7 +95,7 @@ func jobDuration(job *batchv1.Job, now time.Time) string {
 	return duration.HumanDuration(end.Sub(start.Time))
 }
 
-func conditionTrue(conditions []batchv1.JobCondition, t batchv1.JobConditionType) bool {
+func ConditionTrue(conditions []batchv1.JobCondition, t batchv1.JobConditionType) bool {
 	for _, c := range conditions {
 		if c.Type == t {
 			return c.Status == corev1.ConditionTrue

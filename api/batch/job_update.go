@@ -82,7 +82,7 @@ func templateMutable(job *batchv1.Job) bool {
 	if !ptr.Deref(job.Spec.Suspend, false) {
 		return false
 	}
-	return job.Status.StartTime == nil || conditionTrue(job.Status.Conditions, batchv1.JobSuspended) &&
+	return job.Status.StartTime == nil || ConditionTrue(job.Status.Conditions, batchv1.JobSuspended) &&
 		job.Status.Active == 0
 }
 

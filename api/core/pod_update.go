@@ -10,6 +10,8 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // validatePodUpdate checks a changed Pod. Little of a Pod can change once it exists: containers may get other images, the
@@ -128,7 +130,9 @@ func validatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 			policy = corev1.RestartPolicyNever
 		}
 		errs = append(errs, validateStatesUpdate(policy, list.now, list.was, path.Child(list.name))...)
-		errs = append(errs, validateAttemptsUpdate(list.now, list.was, path.Child(list.name))...)
+		if old.Spec.NodeName == "" || podspec.Bound(old) { // of what is on another node that node knows
+			errs = append(errs, validateAttemptsUpdate(list.now, list.was, path.Child(list.name))...)
+		}
 	}
 	if pod.Status.QOSClass != old.Status.QOSClass {
 		errs = append(errs,

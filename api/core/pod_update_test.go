@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/clusters"
 )
 
 func preparedPod(t *testing.T) *corev1.Pod {
@@ -254,5 +256,35 @@ func TestAStatusUpdateForgetsNoContainer(t *testing.T) {
 		if got := fmt.Sprint(validatePodStatusUpdate(pod, old)); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
+	}
+}
+
+// What is on another node that node knows: the containers of such a pod end by writes of its status. One that this node has taken is its own.
+func TestAStatusUpdateEndsPodsOfOtherNodes(t *testing.T) {
+	old := preparedPod(t)
+	old.Spec.NodeName = "elsewhere"
+	old.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+	old.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	pod := old.DeepCopy()
+	pod.Status.ContainerStatuses[0].RestartCount = 2
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
+	if errs := validatePodStatusUpdate(pod, old); len(errs) > 0 {
+		t.Error(errs)
+	}
+	old.Status.Conditions[0].Status = corev1.ConditionTrue
+	if errs := validatePodStatusUpdate(pod, old); len(errs) != 2 {
+		t.Errorf("of one that was taken: %v", errs)
+	}
+}
+
+func TestAPodThatShowsOneOfAClusterNamesIt(t *testing.T) {
+	pod := preparedPod(t)
+	pod.Spec.SchedulerName = clusters.Scheduler("prod")
+	if errs := ValidatePod(pod); len(errs) != 1 || errs[0].Field != "spec.nodeName" {
+		t.Error(errs)
+	}
+	pod.Spec.NodeName, pod.Spec.SchedulingGates = "prod", nil
+	if errs := ValidatePod(pod); len(errs) > 0 {
+		t.Error(errs)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/clusters"
 )
 
 // ValidatePod checks a new Pod, after PreparePod: a client's, or one that was changed after it was made from a template.
@@ -18,6 +20,9 @@ func ValidatePod(pod *corev1.Pod) field.ErrorList {
 	if pod.Spec.NodeName != "" && len(pod.Spec.SchedulingGates) > 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"),
 			"cannot be set until all schedulingGates have been cleared"))
+	}
+	if pod.Spec.NodeName == "" && clusters.IsScheduler(pod.Spec.SchedulerName) {
+		errs = append(errs, field.Required(field.NewPath("spec", "nodeName"), "a pod of this schedulerName shows one of a cluster, which is its node"))
 	}
 	errs = append(errs, validateAppArmorAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"),
 		&pod.Spec, field.NewPath("spec"))...)

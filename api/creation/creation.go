@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/storage"
 )
@@ -58,14 +59,40 @@ func First() []Rule { return []Rule{{Check: checkNamespace}} }
 // Rules returns the other rules, in their order. A nil policy takes any pod. hostRoot says that root may run commands of the host.
 func Rules(policy *podsecurity.Policy, hostRoot bool) []Rule {
 	return []Rule{
-		{Fill: fillHostImage, Check: func(_ context.Context, r *Request) (refusal, err error) { return CheckHostImage(r, hostRoot) }},
-		{Fill: fillRunAs, Check: checkRunAs},
-		{Check: checkQueue},
-		{Fill: fillFromLimitRanges, Check: CheckLimitRanges},
-		{Fill: resolveReferences},
-		{Check: func(ctx context.Context, r *Request) (refusal, err error) { return CheckPodSecurity(ctx, r, policy) }},
+		ofOurs(Rule{Fill: fillHostImage, Check: func(_ context.Context, r *Request) (refusal, err error) { return CheckHostImage(r, hostRoot) }}),
+		ofOurs(Rule{Fill: fillRunAs, Check: checkRunAs}),
+		ofOurs(Rule{Check: checkQueue}),
+		ofOurs(Rule{Fill: fillFromLimitRanges, Check: CheckLimitRanges}),
+		ofOurs(Rule{Fill: resolveReferences}),
+		ofOurs(Rule{Check: func(ctx context.Context, r *Request) (refusal, err error) { return CheckPodSecurity(ctx, r, policy) }}),
 		{Check: CheckQuotas},
 	}
+}
+
+// ofOurs leaves pods out that show one of a cluster: nothing of them runs here.
+func ofOurs(rule Rule) Rule {
+	shown := func(r *Request) bool {
+		p, ok := r.GetObject().(*corev1.Pod)
+		return ok && clusters.Shown(p)
+	}
+	of := Rule{}
+	if rule.Fill != nil {
+		of.Fill = func(r *Request) (refusal, err error) {
+			if shown(r) {
+				return nil, nil
+			}
+			return rule.Fill(r)
+		}
+	}
+	if rule.Check != nil {
+		of.Check = func(ctx context.Context, r *Request) (refusal, err error) {
+			if shown(r) {
+				return nil, nil
+			}
+			return rule.Check(ctx, r)
+		}
+	}
+	return of
 }
 
 // Fill has rules fill in an object, up to the first that refuses it.

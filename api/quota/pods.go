@@ -12,6 +12,7 @@ import (
 	library "k8s.io/apiserver/pkg/quota/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 )
@@ -80,7 +81,7 @@ func LimitsFiles(q *corev1.ResourceQuota) bool {
 // cluster, one that is still there after its grace period goes on to use it: nothing but its end removes a pod here.
 func usedByPod(pod *corev1.Pod) corev1.ResourceList {
 	ended := podspec.Ended(pod)
-	if ended && !core.KeepsFiles(pod) {
+	if clusters.Shown(pod) || ended && !core.KeepsFiles(pod) {
 		return nil
 	}
 	options := resourcehelper.PodResourcesOptions{UseStatusResources: true}
@@ -114,6 +115,9 @@ func named(requests, limits corev1.ResourceList) corev1.ResourceList {
 
 // specifies returns an error if containers lack requests or limits that they must have, since a quota limits them.
 func specifies(required []corev1.ResourceName, pod *corev1.Pod) error {
+	if clusters.Shown(pod) {
+		return nil
+	}
 	missing := map[corev1.ResourceName][]string{}
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 		has := named(c.Resources.Requests, c.Resources.Limits)

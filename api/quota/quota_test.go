@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 )
 
@@ -187,5 +188,17 @@ func TestChange(t *testing.T) {
 		if changed != step.changed || freed != step.freed || said(q.Status.Used) != step.want {
 			t.Errorf("got %v, %v, %s, want %+v", changed, freed, said(q.Status.Used), step)
 		}
+	}
+}
+
+// A pod that shows one of a cluster uses nothing of this machine, but is an object.
+func TestUseOfAClustersPod(t *testing.T) {
+	shown := pod(func(p *corev1.Pod) { p.Spec.NodeName, p.Spec.SchedulerName = "prod", clusters.Scheduler("prod") })
+	used, err := Of(schema.GroupResource{Resource: "pods"}, shown).Use(anything("pods", "count/pods", "cpu", "limits.cpu"))
+	if err != nil || said(used) != "[count/pods:1]" {
+		t.Errorf("%s, %v", said(used), err)
+	}
+	if err := specifies([]corev1.ResourceName{"memory"}, shown); err != nil {
+		t.Error(err)
 	}
 }

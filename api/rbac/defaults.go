@@ -117,6 +117,16 @@ func Defaults(
 		on([]string{"get", "patch", "update"}, in("kueue.x-k8s.io"), "workloads/status"),
 		on(reads, in("jobset.x-k8s.io"), "jobsets"),
 		on(reads, in("kubeflow.org", "leaderworkerset.x-k8s.io", "ray.io", "trainer.kubeflow.org", "workload.codeflare.dev"), "*"))
+	add("jobd:forwarder", nil,
+		on([]string{"get", "list", "patch", "watch"}, in("batch"), "jobs"),
+		on([]string{"update"}, in("batch"), "jobs/status"),
+		on([]string{"create", "delete", "get", "list"}, in(""), "pods"),
+		on([]string{"update"}, in(""), "pods/status"),
+		on([]string{"create"}, in(""), "pods/log"),
+		on([]string{"create", "patch"}, in(""), "events"),
+		on([]string{"get"}, in(""), "configmaps", "namespaces"),
+		on([]string{"create", "patch"}, in("coordination.k8s.io"), "leases"),
+		paths("/jobd/v1/images")) // to know which no registry has
 	add("system:basic-user", nil,
 		on([]string{"create"}, in("authentication.k8s.io"), "selfsubjectreviews"),
 		on([]string{"create"}, in("authorization.k8s.io"), "selfsubjectaccessreviews", "selfsubjectrulesreviews"))

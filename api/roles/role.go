@@ -81,13 +81,18 @@ func (r Role) Allows(a authorizer.Attributes) bool {
 		// resources includes them. What the role does not allow it cannot grant to others either.
 		// Nor does a cluster's role of that name write the status of pods, which says what the node has found.
 		return r.Namespace == "" || read || !slices.Contains([]string{"namespaces", "limitranges", "resourcequotas", Anything}, a.GetResource()) &&
-			!(a.GetAPIGroup() == "" && a.GetResource() == "pods" && a.GetSubresource() == "status") &&
+			!(a.GetAPIGroup() == "" && a.GetResource() == "pods" && tells(a)) &&
 			(a.GetAPIGroup() != rbacv1.GroupName || slices.Contains(Changing, a.GetVerb()))
 	case r.Name == core.RoleSubmit && slices.Contains(submitted[a.GetAPIGroup()], a.GetResource()):
-		return a.GetSubresource() != "status" || read
+		return !tells(a) || read
 	}
 	hosts := a.GetAPIGroup() == gpus.Group && a.GetResource() == gpus.Processes // those of the host's own users
 	return read && a.GetResource() != "secrets" && a.GetResource() != Anything && !hosts
+}
+
+// tells reports whether a request is about what is known of an object, which those who write it do not decide: its status, and the log of a pod.
+func tells(a authorizer.Attributes) bool {
+	return a.GetSubresource() == "status" || a.GetSubresource() == "log"
 }
 
 // allowsBeside reports whether a role in one namespace may see something that is in none.

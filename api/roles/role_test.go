@@ -14,11 +14,11 @@ func TestWhatRolesAllow(t *testing.T) {
 		{"submit", "list gpus.gpus.jobd.dev", "get processes.gpus.jobd.dev"},
 		{"admin", "get processes.gpus.jobd.dev", ""},
 		{"admin:team", "", "list gpus.gpus.jobd.dev, get processes.gpus.jobd.dev"},
-		{"submit", "create jobs.batch team, get secrets team, create pods/exec team", "update pods/status team, create roles team, delete nodes"},
+		{"submit", "create jobs.batch team, get secrets team, create pods/exec team", "update pods/status team, create pods/log team, create roles team, delete nodes"},
 		{"admin", "delete nodes, create namespaces, get secrets team", ""},
 		{"read:team", "get pods team, list nodes", "get pods other, get pods"},
 		{"admin:team", "create pods/exec team, update secrets team, get namespaces team",
-			"update namespaces team, update resourcequotas team, update pods/status team, create pods other, delete nodes"},
+			"update namespaces team, update resourcequotas team, update pods/status team, create pods/log team, create pods other, delete nodes"},
 	} {
 		name, namespace, _ := strings.Cut(tc.role, ":")
 		r, err := New(name, namespace)

@@ -17,15 +17,17 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/conns"
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// podLog serves GET .../pods/NAME/log.
+// podLog serves GET .../pods/NAME/log, and POST for pods that show one of a cluster.
 type podLog struct {
 	rawAnswer
-	logs Logs
-	node string // the name of this machine
+	logs  Logs
+	shown ShownLogs
+	node  string // the name of this machine
 }
 
 var _ rest.GetterWithOptions = &podLog{}
@@ -53,7 +55,11 @@ func (l *podLog) Get(ctx context.Context, name string, options runtime.Object) (
 	if l.logs == nil {
 		return nil, apierrors.NewServiceUnavailable("this server has no logs")
 	}
-	if !podspec.Elsewhere(pod, l.node) {
+	if clusters.Shown(pod) {
+		if err := logsExist(pod, opts); err != nil && !opts.Follow {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+	} else if !podspec.Elsewhere(pod, l.node) {
 		if !podspec.Bound(pod) {
 			warning.AddWarning(ctx, "", fmt.Sprintf("pod %s is not scheduled yet, and has written nothing; what it waits for: jobctl why pods/%[1]s -n %s",
 				pod.Name, pod.Namespace))

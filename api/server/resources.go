@@ -67,7 +67,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 			return uint64(s.config.EventTTL / time.Second), nil
 		}
 	case schema.GroupResource{Resource: "pods"}:
-		served["pods/log"] = &podLog{rawAnswer{objects, "text/plain"}, s.config.Logs, s.config.NodeName}
+		served["pods/log"] = &podLog{rawAnswer{objects, "text/plain"}, s.config.Logs, s.config.ShownLogs, s.config.NodeName}
 		served["pods/why"] = &explanation{inJSON, k, s}
 		into := reach.New(objects, s.config.Containers, authorizer.AuthorizerFunc(s.access.Authorize), s.reaches)
 		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = reach.Exec{Pods: into}, reach.Attach{Pods: into},

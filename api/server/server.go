@@ -47,6 +47,7 @@ import (
 	"github.com/jobd/jobd/api/auditlog"
 	"github.com/jobd/jobd/api/authorization"
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/conns"
 	"github.com/jobd/jobd/api/creation"
 	"github.com/jobd/jobd/api/database"
@@ -87,6 +88,7 @@ type Config struct {
 	// Logs and Images answer what only the daemon knows. Without one its requests are refused.
 	Logs       Logs
 	JobLogs    JobLogs
+	ShownLogs  ShownLogs
 	Images     Images
 	Containers reach.Containers
 	ClaimFiles transfer.ClaimFiles
@@ -171,6 +173,13 @@ type Logs interface {
 	// Open returns the log of one container, already cut to what the options ask for; opts.Container is set. With
 	// opts.Follow the reader ends when the container does or ctx is done.
 	Open(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error)
+}
+
+// ShownLogs keeps the logs of pods that show one of a cluster.
+type ShownLogs interface {
+	// Keep takes in lines of a container of a pod that shows one of a cluster, after those that are there, and returns where the log ends.
+	// Without lines it only says that.
+	Keep(pod *corev1.Pod, container string, attempt int, after clusters.LogEnd, lines []byte) (clusters.LogEnd, error)
 }
 
 // JobLogs opens what the containers of a Job's pods wrote, also of those that are gone.
@@ -353,6 +362,7 @@ func (s *Server) admission() admission.Interface {
 		admit.TemplateReferences{Store: c.Store},
 		admit.ManualSelectors{Store: c.Store},
 		admit.After{Store: c.Store},
+		admit.Forwarded{Store: c.Store},
 		admit.IndexEnv{Store: c.Store},
 		admit.Controllers{Store: c.Store},
 		admit.AccountRole{Store: c.Store, Access: s.access},

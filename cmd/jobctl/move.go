@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	"github.com/jobd/jobd/cmd/internal/handover"
 	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/internal/handover"
 )
 
 // moving is one call of the command move.
@@ -66,7 +66,7 @@ func (m *moving) run(ctx context.Context, cmd *cobra.Command, args []string) err
 	if err != nil {
 		return err
 	}
-	if ours, err := submit.IsJobd(here.Kubernetes.Discovery()); err != nil {
+	if ours, err := handover.IsJobd(here.Kubernetes.Discovery()); err != nil {
 		return err
 	} else if !ours {
 		return errors.New("the server is not jobd, from which alone Jobs are moved")

@@ -20,9 +20,9 @@ import (
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/images"
-	"github.com/jobd/jobd/cmd/internal/handover"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/internal/ask"
+	"github.com/jobd/jobd/internal/handover"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -78,7 +78,7 @@ func (s submitter) imagesHere(ctx context.Context) []images.Image {
 
 // check says what would be otherwise if work ran in the place of another submitter, and fails if it would not run there, unless it is forced.
 func (s submitter) check(ctx context.Context, w handover.Work, at submitter, client *submit.Client, namespace string, force bool) error {
-	jobd, err := submit.IsJobd(client.Kubernetes.Discovery())
+	jobd, err := handover.IsJobd(client.Kubernetes.Discovery())
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
-	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/internal/handover"
 )
 
 // selection is which objects a command is about: some by name, or all, or those with a label.
@@ -92,7 +92,7 @@ func clientOfJobd(f cmdutil.Factory, inCluster string) (kubernetes.Interface, er
 	if err != nil {
 		return nil, err
 	}
-	if ours, err := submit.IsJobd(client.Discovery()); err != nil {
+	if ours, err := handover.IsJobd(client.Discovery()); err != nil {
 		return nil, err
 	} else if !ours {
 		return nil, errors.New("the server is not jobd, and " + inCluster)

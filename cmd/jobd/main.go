@@ -1,6 +1,6 @@
-// Command jobd is the daemon, and the commands that look after its data: serve, clean, db, config, doctor and version; and
-// run, which is a daemon for one Job. Flags and a settings file come in as a config.Config; the work is done by packages daemon,
-// daemon/maintenance and daemon/ephemeral, and what is printed is for people and scripts.
+// Command jobd is the daemon, and the commands that look after its data: serve, clean, db, config, doctor and version; run, which is a daemon
+// for one Job; and forward, which runs Jobs in a cluster. Flags and a settings file come in as a config.Config or forward.Options; the work is
+// done by packages daemon, daemon/maintenance, daemon/ephemeral and forward, and what is printed is for people and scripts.
 package main
 
 import (
@@ -45,7 +45,7 @@ func newCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		newServeCommand(), newRunCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newDoctorCommand(),
+		newServeCommand(), newRunCommand(), newForwardCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newDoctorCommand(),
 		newDebugCommand(), newVersionCommand(), manual.Command("8"),
 	)
 	return root

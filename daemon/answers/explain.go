@@ -9,6 +9,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/api/gpus"
 	wire "github.com/jobd/jobd/api/history"
@@ -336,7 +338,7 @@ func (q *question) jobSet(js *jobsetv1.JobSet) (*why.Explanation, error) {
 func (q *question) world() causes.World {
 	return causes.World{
 		Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Claim: q.claim, Peak: q.peak, Past: q.past, Log: q.log, Disk: q.Disk(),
-		TTL: q.TTL, InUse: q.inUse(), JobLog: q.jobLog,
+		TTL: q.TTL, InUse: q.inUse(), JobLog: q.jobLog, Forwarder: q.forwarder,
 	}
 }
 
@@ -583,6 +585,17 @@ func (q *question) missing(kind, namespace, name string) (missing, known bool) {
 		return nil
 	})
 	return missing, err == nil
+}
+
+// forwarder reports whether a forwarder serves a cluster.
+func (q *question) forwarder(cluster string) (served, known bool) {
+	err := q.Store.View(func(s *store.Snapshot) error {
+		lease := &coordinationv1.Lease{}
+		ok, err := objects.Read(s, store.Key(objects.Leases, clusters.LeaseNamespace, clusters.LeaseName(cluster)), lease)
+		served = ok && clusters.Served(lease, time.Now())
+		return err
+	})
+	return served, err == nil
 }
 
 // claim returns a claim and the last event about it; nil for what there is not.

@@ -81,6 +81,8 @@ type World struct {
 	// Missing reports whether there is no object of a kind (ConfigMap, Secret, PersistentVolumeClaim) in a namespace. known is
 	// false if that cannot be found out.
 	Missing func(kind, namespace, name string) (missing, known bool)
+	// Forwarder reports whether a forwarder serves a cluster (jobd forward). known is false if that cannot be found out. Nil: nobody knows.
+	Forwarder func(cluster string) (served, known bool)
 	// Claim returns a PersistentVolumeClaim and the last event about it; nil for what there is not, or cannot be found out.
 	Claim func(namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.Event)
 	// Peak returns the most memory, in bytes, that a container had which the kernel has killed for want of it; 0 if that is

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
@@ -78,6 +79,9 @@ func (v *jobView) progress() string {
 func jobElsewhere(v *jobView) []why.Cause {
 	if job.Managed(v.job) {
 		return nil
+	}
+	if cluster := clusters.Of(v.job); cluster != "" {
+		return jobInCluster(v, cluster)
 	}
 	return []why.Cause{{
 		Type: "ManagedElsewhere", Brief: "managed by " + *v.job.Spec.ManagedBy + ", not here",
@@ -204,6 +208,9 @@ func jobTerminating(v *jobView) []why.Cause {
 		return nil
 	}
 	if waits := v.Dependents.Causes(v.job); waits != nil {
+		return waits
+	}
+	if waits := jobLeavesCluster(v); waits != nil {
 		return waits
 	}
 	c := why.Cause{

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
@@ -61,6 +62,9 @@ func (v *podView) elsewhere() bool {
 func podElsewhere(v *podView) []why.Cause {
 	if !v.elsewhere() || v.ended() {
 		return nil
+	}
+	if clusters.Shown(v.pod) {
+		return podInCluster(v)
 	}
 	c := why.Cause{
 		Type: "OtherNode", Details: map[string]string{"node": v.pod.Spec.NodeName}, Since: why.At(v.pod.CreationTimestamp.Time),

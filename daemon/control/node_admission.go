@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/daemon/duty"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/kubelet"
@@ -25,6 +26,9 @@ func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
 	key, obj, err := a.pods.get(p, uid)
 	if err != nil || obj == nil || !awaitsNode(obj) || obj.DeletionTimestamp != nil {
 		return err
+	}
+	if clusters.Shown(obj) {
+		return nil // its cluster says what becomes of it
 	}
 	if obj.Spec.NodeName != a.name {
 		return a.unschedulable(p, key, obj, fmt.Sprintf("0/1 nodes are available: 1 node(s) didn't match the requested "+
@@ -90,6 +94,7 @@ func (a *admission) observe(p *loop.Pass, obj *corev1.Pod, o duty.Observation) e
 // take lets the node take a pod that has been bound to it, or fail it.
 func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *kubelet.Refusal) error {
 	obj.Status.NominatedNodeName = ""
+	forgetContainers(&obj.Status)
 	obj.Status.HostIP = a.ip
 	obj.Status.HostIPs = []corev1.HostIP{{IP: a.ip}}
 	a.place(obj)
@@ -105,6 +110,11 @@ func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *kub
 		}
 	}
 	return a.changes.Touch(p, key, obj)
+}
+
+// forgetContainers drops what clients have written of the containers of a pod that was on no node: none was started.
+func forgetContainers(s *corev1.PodStatus) {
+	s.ContainerStatuses, s.InitContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
 }
 
 // place gives a pod the labels that say where the node is (KEP-4742). Like a cluster it replaces those that the pod has.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/controltest"
 	"github.com/jobd/jobd/daemon/objects"
@@ -61,6 +62,37 @@ func TestTheNodeTakesOrFailsAPodThatNamesIt(t *testing.T) {
 		check()
 		if p := w.Pod("early"); p.Status.Phase != corev1.PodRunning {
 			t.Errorf("after a restart the first is %s", p.Status.Phase)
+		}
+	})
+}
+
+// A pod that shows one of a cluster is left to that, even if the cluster is called like this machine.
+func TestTheNodeLeavesPodsOfAClusterAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.End()
+		for _, cluster := range []string{"prod", "test"} {
+			w.Bare(cluster, "1", "1h", func(p *corev1.Pod) { p.Spec.NodeName, p.Spec.SchedulerName = cluster, clusters.Scheduler(cluster) })
+			time.Sleep(2 * time.Second)
+			if p, events := w.Pod(cluster), w.Events(cluster); p.Status.Phase != corev1.PodPending || p.Status.StartTime != nil || len(events) > 0 {
+				t.Errorf("the pod of %s is %s, with events %v", cluster, p.Status.Phase, events)
+			}
+		}
+	})
+}
+
+// What clients have written of the containers of a pod is forgotten once the node takes it: none was started.
+func TestTheNodeForgetsWhatWasWrittenOfAPodBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.End()
+		w.Bare("forged", "1", "1h", func(p *corev1.Pod) {
+			p.Spec.NodeName = "test"
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, RestartCount: 7, ContainerID: "x://y"}}
+		})
+		time.Sleep(2 * time.Second)
+		if s := w.Pod("forged").Status; s.Phase != corev1.PodRunning || s.ContainerStatuses[0].RestartCount != 0 {
+			t.Errorf("it is %s: %+v", s.Phase, s.ContainerStatuses)
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/objects"
@@ -115,7 +116,7 @@ func (k *Logs) Elsewhere(j *batchv1.Job) (node string, err error) {
 		return "", nil // all its pods are as its template says
 	}
 	err = (&jobLogs{Logs: k, job: j}).eachPod(func(p *corev1.Pod) {
-		if podspec.Elsewhere(p, k.node) {
+		if podspec.Elsewhere(p, k.node) && !clusters.Shown(p) {
 			node = p.Spec.NodeName
 		}
 	})
@@ -136,7 +137,7 @@ func (l *jobLogs) whyNone() error {
 	}); err != nil || youngest == nil {
 		return err
 	}
-	if podspec.Elsewhere(youngest, l.node) {
+	if podspec.Elsewhere(youngest, l.node) && !clusters.Shown(youngest) {
 		return apierrors.NewBadRequest(fmt.Sprintf("the pods of job %q are on the node %q, and this machine is %q: what they print is there",
 			l.job.Name, youngest.Spec.NodeName, l.node))
 	}

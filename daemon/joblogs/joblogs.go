@@ -84,7 +84,9 @@ type Options struct {
 	// such pods may take.
 	MaxAge  time.Duration
 	MaxSize int64
-	Logger  *slog.Logger
+	// Limit bounds the log of a container that is brought from elsewhere.
+	Limit  logs.Limit
+	Logger *slog.Logger
 }
 
 // Logs keeps the logs of a Job's pods after the pods are gone, until the Job is removed, unless they outlive it, or until they are too
@@ -94,8 +96,11 @@ type Logs struct {
 	podLogs
 	maxAge  time.Duration
 	maxSize int64
+	limit   logs.Limit
 	now     func() time.Time
 	logger  *slog.Logger
+
+	keeping sync.Mutex // while a log is written that was brought from elsewhere
 
 	loaded chan struct{} // closed when what an earlier process has left is known
 	wake   chan struct{}
@@ -113,7 +118,9 @@ type Logs struct {
 
 // New makes Logs, which learn what an earlier process has left when they Run.
 func New(o Options) *Logs {
-	return newLogs(podLogs{dir: o.Dir, store: o.Store, node: o.Node, watcher: &logs.Watcher{}, shares: newShares()}, o.MaxAge, o.MaxSize, o.Logger)
+	k := newLogs(podLogs{dir: o.Dir, store: o.Store, node: o.Node, watcher: &logs.Watcher{}, shares: newShares()}, o.MaxAge, o.MaxSize, o.Logger)
+	k.limit = o.Limit
+	return k
 }
 
 func newLogs(logs podLogs, maxAge time.Duration, maxSize int64, logger *slog.Logger) *Logs {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/logs"
@@ -53,7 +54,7 @@ func attemptOfFile(name string) (int, bool) {
 
 // Open implements api/server's Logs.
 func (l podLogs) Open(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOptions) (io.ReadCloser, error) {
-	if podspec.Elsewhere(p, l.node) {
+	if podspec.Elsewhere(p, l.node) && !clusters.Shown(p) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %q is on the node %q, and this machine is %q: what it prints is there",
 			p.Name, p.Spec.NodeName, l.node))
 	}
@@ -62,6 +63,10 @@ func (l podLogs) Open(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOption
 		return nil, err
 	}
 	path := l.Path(p, o.Container, attempt)
+	if !logs.Exists(path) && clusters.Shown(p) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("nothing that container %q of pod %q has printed in the cluster %s was brought here yet",
+			o.Container, p.Name, p.Spec.NodeName))
+	}
 	if !logs.Exists(path) {
 		return nil, apierrors.NewNotFound(corev1.Resource("pods/log"), p.Name)
 	}

@@ -80,7 +80,8 @@ func TestFilesOfPackages(t *testing.T) {
 	}
 	for _, file := range []string{
 		"usr/bin/", "./cmd/jobd ./cmd/jobd-shim ./cmd/jobctl", "usr/share/man/man", "bash-completion/completions", "vendor_completions.d",
-		"zsh/site-functions", "usr/lib/systemd/system/jobd.service", "jobd/copyright", "NOTICE", "THIRD-PARTY-NOTICES", "SHA256SUMS",
+		"zsh/site-functions", "usr/lib/systemd/system/jobd.service", "usr/lib/systemd/system/jobd-forward@.service",
+		"jobd/copyright", "NOTICE", "THIRD-PARTY-NOTICES", "SHA256SUMS",
 		"usr/share/jobd/users.yaml",
 	} {
 		if !strings.Contains(made, file) {
@@ -96,7 +97,8 @@ func TestInstalledFiles(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
-		"bin/jobd-shim", "/to/etc/systemd/system/jobd.service", "/to/etc/jobd/jobd.yaml", "/to/usr/share/bash-completion/completions/$program",
+		"bin/jobd-shim", "/to/etc/systemd/system/jobd.service", "/to/etc/systemd/system/jobd-forward@.service",
+		"/to/etc/jobd/jobd.yaml", "/to/usr/share/bash-completion/completions/$program",
 		"/to/usr/share/zsh/site-functions/_$program", "/to/usr/share/fish/vendor_completions.d/$program.fish", "bin/jobctl man /to/usr/share/man/man1",
 		"bin/jobd man /to/usr/share/man/man8",
 	} {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
 
 	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/internal/handover"
 )
 
 // fieldManager names the commands among those who write objects.
@@ -92,7 +91,7 @@ func (m *Manifests) create(ctx context.Context, client *Client, namespace string
 		return nil, fmt.Errorf("the Job has no name: give it one with --name, or metadata.generateName")
 	}
 	if m.Values != nil {
-		if ours, err := IsJobd(client.Kubernetes.Discovery()); err != nil {
+		if ours, err := handover.IsJobd(client.Kubernetes.Discovery()); err != nil {
 			return nil, err
 		} else if !ours {
 			return nil, errors.New("--param and --each need jobd: a cluster gives all indexes the same variables")
@@ -178,15 +177,6 @@ func (m *Manifests) CreateNamespaces(ctx context.Context, client *Client, namesp
 	return nil
 }
 
-// IsJobd reports whether a server is jobd, not a cluster.
-func IsJobd(server discovery.ServerVersionInterface) (bool, error) {
-	version, err := server.ServerVersion()
-	if err != nil {
-		return false, err
-	}
-	return strings.Contains(version.GitVersion, "+jobd"), nil
-}
-
 // apply applies the objects beside the Job, in the order of the files.
 func (m *Manifests) apply(ctx context.Context, client *Client, namespace string, dry []string) error {
 	groups, err := restmapper.GetAPIGroupResources(client.Kubernetes.Discovery())
@@ -199,7 +189,7 @@ func (m *Manifests) apply(ctx context.Context, client *Client, namespace string,
 		what := fmt.Sprintf("%s %s", kind.Kind, nameOf(u))
 		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
-			if ours, failed := IsJobd(client.Kubernetes.Discovery()); failed == nil && ours {
+			if ours, failed := handover.IsJobd(client.Kubernetes.Discovery()); failed == nil && ours {
 				if moved, ok := absent.Moved(kind); ok {
 					err = errors.New(moved)
 				} else {

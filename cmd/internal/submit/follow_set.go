@@ -21,6 +21,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/cmd/internal/progress"
+	"github.com/jobd/jobd/internal/handover"
 )
 
 // mostLogs is how many logs of Jobs of a JobSet are followed at a time. Those of further Jobs are shown once others have ended.
@@ -104,7 +105,7 @@ func PrintSetLogs(ctx context.Context, client *Client, js *jobsetv1.JobSet, disp
 		}
 		err := logs.jobLogOf(client, j, display, &flow{}, true).follow(ctx)
 		if errors.Is(err, errNoJobLog) { // it is gone by now, or this is a cluster
-			if ours, failed := IsJobd(client.Kubernetes.Discovery()); failed == nil && !ours {
+			if ours, failed := handover.IsJobd(client.Kubernetes.Discovery()); failed == nil && !ours {
 				return noLogsOfSets(js)
 			}
 			continue
@@ -292,7 +293,7 @@ func (r *setFollowing) take(u setUpdate) error {
 		r.reading--
 		if errors.Is(u.err, errNoJobLog) && !r.told { // it was gone before it was asked for, or this is a cluster
 			r.told = true
-			if ours, err := IsJobd(r.Client.Kubernetes.Discovery()); err == nil && !ours {
+			if ours, err := handover.IsJobd(r.Client.Kubernetes.Discovery()); err == nil && !ours {
 				r.notice("%v", noLogsOfSets(r.set))
 			}
 		} else if u.err != nil && !errors.Is(u.err, errNoJobLog) && r.ctx.Err() == nil {

@@ -133,7 +133,8 @@ func cannotStartOf(causes []why.Cause, own bool) (found *why.Cause, definite boo
 			if own && c.Details["exists"] == "false" {
 				return c, true
 			}
-		case string(batchv1.JobSuspended), "Moving", "AwaitsUnknownJob", "SchedulingGated", "NoParallelism", "ManagedElsewhere": // held back on purpose
+		case string(batchv1.JobSuspended), "Moving", "AwaitsUnknownJob", "SchedulingGated", "NoParallelism", // held back on purpose
+			"ManagedElsewhere", "NoForwarder":
 			if own {
 				return c, true
 			}

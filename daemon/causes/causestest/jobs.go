@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/retry"
 	"github.com/jobd/jobd/daemon/causes"
@@ -45,6 +46,17 @@ func jobs() map[string]Case {
 	}
 	waits := job.Standing{Failures: 1, Failed: 1, Delay: time.Minute, Until: Now.Add(time.Minute)}
 	ended := func(reason string) *batchv1.Job { return newJob(ends(batchv1.JobFailed, reason)) }
+	inCluster := func(change func(*batchv1.Job)) *batchv1.Job {
+		return newJob(func(j *batchv1.Job) {
+			j.Spec.ManagedBy, j.CreationTimestamp = ptr.To(clusters.Manager("prod")), metav1.NewTime(Now)
+			if change != nil {
+				change(j)
+			}
+		})
+	}
+	told := func(t batchv1.JobConditionType, message string) []batchv1.JobCondition {
+		return []batchv1.JobCondition{{Type: t, Status: corev1.ConditionTrue, Message: message}}
+	}
 	all := map[string]Case{
 		"refused by a quota": {
 			Job: plain, World: refused(2, quota), Reason: "pods refused: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1", Start: CannotAlone,
@@ -93,6 +105,32 @@ func jobs() map[string]Case {
 		"managed elsewhere": {
 			Job:    newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/other") }),
 			Reason: "managed by example.com/other, not here", Start: CannotAlone,
+		},
+		"in a cluster": {Job: inCluster(nil), Start: Waits},
+		"no forwarder": {
+			Job: inCluster(nil), World: causes.World{Forwarder: func(string) (bool, bool) { return false, true }},
+			Reason: "no forwarder for the cluster prod", Start: CannotAlone,
+		},
+		"cluster unreachable": {
+			Job: inCluster(func(j *batchv1.Job) {
+				j.Status.Conditions = told(clusters.Unreachable, "The cluster prod does not answer")
+			}),
+			Reason: "cluster prod unreachable", Start: Waits,
+		},
+		"refused by its cluster": {
+			Job: inCluster(func(j *batchv1.Job) {
+				j.Status.Conditions = told(clusters.NotForwarded, "there is no ServiceAccount a in prod")
+			}),
+			Reason: "not taken by the cluster prod", Start: Waits,
+		},
+		"not taken by its forwarder": {
+			Job:    inCluster(func(j *batchv1.Job) { j.CreationTimestamp = metav1.NewTime(Now.Add(-time.Minute)) }),
+			Reason: "not taken by the forwarder of prod", Start: Waits,
+		},
+		"deleted in a cluster": {
+			Job:   inCluster(func(j *batchv1.Job) { leaving(j); j.Finalizers = []string{clusters.Finalizer} }),
+			World: causes.World{Forwarder: func(string) (bool, bool) { return false, true }}, Reason: "waits to be removed in the cluster prod",
+			Help: "patch jobs/j", Start: Waits,
 		},
 		"set aside": {Job: plain, SetAside: true, Reason: "set aside, since jobd has broken down on it", Help: "annotate jobs/j", Start: Cannot},
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/api/gpus"
 	"github.com/jobd/jobd/api/history"
@@ -137,6 +138,15 @@ func waiting() map[string]ofPod {
 		"other node": {
 			with(func(p *corev1.Pod) { p.Spec.NodeName = "there" }), causes.World{Node: "here"},
 			"spec.nodeName is there, and this machine is here", "",
+		},
+		"unscheduled in a cluster": {
+			with(func(p *corev1.Pod) {
+				p.UID, p.Spec.NodeName, p.Spec.SchedulerName = "p", "prod", clusters.Scheduler("prod")
+			}),
+			causes.World{Node: "here", Events: []corev1.Event{{
+				InvolvedObject: corev1.ObjectReference{UID: "p"}, Reason: "FailedScheduling", Message: "0/3 nodes are available.",
+				LastTimestamp: metav1.NewTime(Now),
+			}}}, "cluster prod: 0/3 nodes are available", "",
 		},
 		"no group": {newPod(), room(prospect.Room{Gang: &prospect.GangWait{Key: "n/g", Need: 2}}), "PodGroup g does not exist", ""},
 		"small gang": {

@@ -64,6 +64,15 @@ func get(ctx context.Context, client kubernetes.Interface, namespace string, o O
 	return err
 }
 
+// IsJobd reports whether a server is jobd, not a cluster.
+func IsJobd(server discovery.ServerVersionInterface) (bool, error) {
+	version, err := server.ServerVersion()
+	if err != nil {
+		return false, err
+	}
+	return strings.Contains(version.GitVersion, "+jobd"), nil
+}
+
 // ImagesOf returns the images of a jobd; none if it does not say.
 func ImagesOf(ctx context.Context, server discovery.DiscoveryInterface) []images.Image {
 	raw, err := server.RESTClient().Get().AbsPath(images.Path).Do(ctx).Raw()

@@ -130,7 +130,7 @@ func (m *Mover) make(ctx context.Context, here *batchv1.Job) error {
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err): // by an earlier request of this command, or by somebody else: the next step finds out
 		return nil
-	case refused(err):
+	case Refused(err):
 		if failed := m.ask(ctx, batch.Move{Cancel: true}); failed != nil {
 			return fmt.Errorf("%s: %w; and the Job here is still held (--cancel lets it go on): %w", m.To, err, failed)
 		}
@@ -139,8 +139,8 @@ func (m *Mover) make(ctx context.Context, here *batchv1.Job) error {
 	return fmt.Errorf("%s: %w; the Job is held here until it is known what has become of that: run this again, or with --cancel", m.To, err)
 }
 
-// refused reports whether a server has certainly not done what it was asked for.
-func refused(err error) bool {
+// Refused reports whether a server has certainly not done what it was asked for.
+func Refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) {
 		return false

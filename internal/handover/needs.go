@@ -65,65 +65,84 @@ type Need struct {
 // Needs returns the objects that work cannot do without, and does not bring.
 func Needs(w Work) (all []Need) {
 	for _, p := range w.Jobs {
-		at, spec := p.path("spec", "template", "spec"), &p.Spec.Template.Spec
-		add := func(path *field.Path, kind, name string, optional *bool) {
-			if name != "" && !ptr.Deref(optional, false) && !slices.Contains(w.Brings, kind+"/"+name) {
-				all = append(all, Need{Object{kind, name}, path.String()})
+		EachName(&p.Spec.Template.Spec, p.path("spec", "template", "spec"), func(n Named) {
+			accounted := n.Kind == "ServiceAccount" && *n.Name == "default" // that one comes with its namespace
+			if !accounted && !n.Optional && !slices.Contains(w.Brings, n.Kind+"/"+*n.Name) {
+				all = append(all, Need{Object{n.Kind, *n.Name}, n.Path.String()})
 			}
-		}
-		if spec.ServiceAccountName != "default" { // that one comes with its namespace
-			add(at.Child("serviceAccountName"), "ServiceAccount", spec.ServiceAccountName, nil)
-		}
-		add(at.Child("priorityClassName"), "PriorityClass", spec.PriorityClassName, nil)
-		add(at.Child("runtimeClassName"), "RuntimeClass", ptr.Deref(spec.RuntimeClassName, ""), nil)
-		for i := range spec.Volumes {
-			needsOfVolume(&spec.Volumes[i], at.Child("volumes").Index(i), add)
-		}
-		for i, c := range spec.ResourceClaims {
-			path := at.Child("resourceClaims").Index(i)
-			add(path.Child("resourceClaimName"), "ResourceClaim", ptr.Deref(c.ResourceClaimName, ""), nil)
-			add(path.Child("resourceClaimTemplateName"), "ResourceClaimTemplate", ptr.Deref(c.ResourceClaimTemplateName, ""), nil)
-		}
-		podspec.Each(spec, at, func(c *corev1.Container, path *field.Path) { needsOfContainer(c, path, add) })
+		})
 	}
 	return all
 }
 
-// adding adds a need unless it is optional.
-type adding func(path *field.Path, kind, name string, optional *bool)
+// Named is the name of an object in a pod's spec.
+type Named struct {
+	Path *field.Path
+	Kind string
+	Name *string // where it stands
+	// Optional: pods run without the object too.
+	Optional bool
+}
 
-func needsOfVolume(v *corev1.Volume, path *field.Path, add adding) {
+// EachName calls fn with the names of objects in a pod's spec that have to be there beside it. fn may change them.
+func EachName(spec *corev1.PodSpec, at *field.Path, fn func(Named)) {
+	name := func(path *field.Path, kind string, name *string, optional *bool) {
+		if name != nil && *name != "" {
+			fn(Named{path, kind, name, ptr.Deref(optional, false)})
+		}
+	}
+	name(at.Child("serviceAccountName"), "ServiceAccount", &spec.ServiceAccountName, nil)
+	name(at.Child("priorityClassName"), "PriorityClass", &spec.PriorityClassName, nil)
+	name(at.Child("runtimeClassName"), "RuntimeClass", spec.RuntimeClassName, nil)
+	for i := range spec.Volumes {
+		namesOfVolume(&spec.Volumes[i], at.Child("volumes").Index(i), name)
+	}
+	for i := range spec.ResourceClaims {
+		c, path := &spec.ResourceClaims[i], at.Child("resourceClaims").Index(i)
+		name(path.Child("resourceClaimName"), "ResourceClaim", c.ResourceClaimName, nil)
+		name(path.Child("resourceClaimTemplateName"), "ResourceClaimTemplate", c.ResourceClaimTemplateName, nil)
+	}
+	podspec.Each(spec, at, func(c *corev1.Container, path *field.Path) { namesOfContainer(c, path, name) })
+	for i := range spec.ImagePullSecrets { // a kubelet tries without
+		name(at.Child("imagePullSecrets").Index(i).Child("name"), "Secret", &spec.ImagePullSecrets[i].Name, ptr.To(true))
+	}
+}
+
+// naming takes in a name, unless there is none.
+type naming func(path *field.Path, kind string, name *string, optional *bool)
+
+func namesOfVolume(v *corev1.Volume, path *field.Path, name naming) {
 	switch {
 	case v.PersistentVolumeClaim != nil:
-		add(path.Child("persistentVolumeClaim", "claimName"), "PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName, nil)
+		name(path.Child("persistentVolumeClaim", "claimName"), "PersistentVolumeClaim", &v.PersistentVolumeClaim.ClaimName, nil)
 	case v.ConfigMap != nil:
-		add(path.Child("configMap", "name"), "ConfigMap", v.ConfigMap.Name, v.ConfigMap.Optional)
+		name(path.Child("configMap", "name"), "ConfigMap", &v.ConfigMap.Name, v.ConfigMap.Optional)
 	case v.Secret != nil:
-		add(path.Child("secret", "secretName"), "Secret", v.Secret.SecretName, v.Secret.Optional)
+		name(path.Child("secret", "secretName"), "Secret", &v.Secret.SecretName, v.Secret.Optional)
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-		add(path.Child("ephemeral", "volumeClaimTemplate", "spec", "storageClassName"), "StorageClass",
-			ptr.Deref(v.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName, ""), nil)
+		name(path.Child("ephemeral", "volumeClaimTemplate", "spec", "storageClassName"), "StorageClass",
+			v.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName, nil)
 	case v.Projected != nil:
 		for i, s := range v.Projected.Sources {
 			path := path.Child("projected", "sources").Index(i)
 			if s.ConfigMap != nil {
-				add(path.Child("configMap", "name"), "ConfigMap", s.ConfigMap.Name, s.ConfigMap.Optional)
+				name(path.Child("configMap", "name"), "ConfigMap", &s.ConfigMap.Name, s.ConfigMap.Optional)
 			}
 			if s.Secret != nil {
-				add(path.Child("secret", "name"), "Secret", s.Secret.Name, s.Secret.Optional)
+				name(path.Child("secret", "name"), "Secret", &s.Secret.Name, s.Secret.Optional)
 			}
 		}
 	}
 }
 
-func needsOfContainer(c *corev1.Container, path *field.Path, add adding) {
+func namesOfContainer(c *corev1.Container, path *field.Path, name naming) {
 	for i, e := range c.EnvFrom {
 		path := path.Child("envFrom").Index(i)
 		if e.ConfigMapRef != nil {
-			add(path.Child("configMapRef", "name"), "ConfigMap", e.ConfigMapRef.Name, e.ConfigMapRef.Optional)
+			name(path.Child("configMapRef", "name"), "ConfigMap", &e.ConfigMapRef.Name, e.ConfigMapRef.Optional)
 		}
 		if e.SecretRef != nil {
-			add(path.Child("secretRef", "name"), "Secret", e.SecretRef.Name, e.SecretRef.Optional)
+			name(path.Child("secretRef", "name"), "Secret", &e.SecretRef.Name, e.SecretRef.Optional)
 		}
 	}
 	for i, e := range c.Env {
@@ -132,10 +151,10 @@ func needsOfContainer(c *corev1.Container, path *field.Path, add adding) {
 		}
 		path := path.Child("env").Index(i).Child("valueFrom")
 		if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
-			add(path.Child("configMapKeyRef", "name"), "ConfigMap", r.Name, r.Optional)
+			name(path.Child("configMapKeyRef", "name"), "ConfigMap", &r.Name, r.Optional)
 		}
 		if r := e.ValueFrom.SecretKeyRef; r != nil {
-			add(path.Child("secretKeyRef", "name"), "Secret", r.Name, r.Optional)
+			name(path.Child("secretKeyRef", "name"), "Secret", &r.Name, r.Optional)
 		}
 	}
 }

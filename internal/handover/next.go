@@ -71,29 +71,37 @@ func isMoved(here, there *batchv1.Job) bool {
 	return from != "" && (here == nil || from == string(here.UID))
 }
 
-// Copy returns the Job that is made elsewhere: what was asked for, without what this server has added.
+// Copy returns the Job that is made elsewhere.
 func Copy(j *batchv1.Job) *batchv1.Job {
-	c := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
-		Name: j.Name, Namespace: j.Namespace, Labels: maps.Clone(j.Labels), Annotations: map[string]string{}, Finalizers: []string{batch.MoveFinalizer},
-	}}
-	for name, value := range j.Annotations {
-		if name != batch.MovingAnnotation && name != lastApplied {
-			c.Annotations[name] = value
-		}
-	}
+	c := Manifest(j)
+	c.Finalizers = []string{batch.MoveFinalizer}
+	delete(c.Annotations, batch.MovingAnnotation)
 	c.Annotations[batch.MovedFromAnnotation] = string(j.UID)
-	j.Spec.DeepCopyInto(&c.Spec)
 	suspend := suspended(j.Spec.Suspend, held(j))
 	c.Spec.Suspend = &suspend
+	return c
+}
+
+// Manifest returns what was asked for with a Job, without what this server has added.
+func Manifest(j *batchv1.Job) *batchv1.Job {
+	c := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Name: j.Name, Namespace: j.Namespace, Labels: maps.Clone(j.Labels), Annotations: map[string]string{},
+	}}
+	maps.Copy(c.Annotations, j.Annotations)
+	delete(c.Annotations, lastApplied)
+	j.Spec.DeepCopyInto(&c.Spec)
 	if j.Spec.ManualSelector == nil || !*j.Spec.ManualSelector {
 		c.Spec.Selector, c.Spec.ManualSelector = nil, nil
-		for _, name := range []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"} {
+		for _, name := range generated {
 			delete(c.Spec.Template.Labels, name)
 			delete(c.Labels, name) // which a Job has from its template
 		}
 	}
 	return c
 }
+
+// generated are the labels that every Job gives its pods.
+var generated = []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"}
 
 // lastApplied is what kubectl apply compares with: the object there was not applied.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

@@ -1,0 +1,74 @@
+package clusters
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func TestOf(t *testing.T) {
+	for by, want := range map[string]string{
+		"": "", "clusters.jobd.dev/prod": "prod", "clusters.jobd.dev/": "", "kueue.x-k8s.io/multikueue": "", batchv1.JobControllerName: "", "prod": "",
+	} {
+		j := &batchv1.Job{}
+		if by != "" {
+			j.Spec.ManagedBy = ptr.To(by)
+		}
+		if got := Of(j); got != want {
+			t.Errorf("%q: %q, want %q", by, got, want)
+		}
+	}
+}
+
+func TestRecord(t *testing.T) {
+	r := Record{UID: "u", Namespace: "n", Cluster: "c"}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{RecordAnnotation: r.Annotation()}}}
+	if got := RecordOf(j); got == nil || *got != r {
+		t.Errorf("got %+v", got)
+	}
+	for _, spoiled := range []string{"", "x", `{"uid": 3}`} {
+		j.Annotations[RecordAnnotation] = spoiled
+		if got := RecordOf(j); got != nil {
+			t.Errorf("%q: %+v", spoiled, got)
+		}
+	}
+	if got := RecordOf(&batchv1.Job{}); got != nil {
+		t.Errorf("of none: %+v", got)
+	}
+}
+
+func TestServed(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		lease *coordinationv1.Lease
+		want  bool
+	}{
+		"never":           {nil, false},
+		"one of somebody": {&coordinationv1.Lease{}, false},
+		"now":             {Lease("prod", now), true},
+		"a while ago":     {Lease("prod", now.Add(-LeaseSeconds*time.Second+time.Second)), true},
+		"no more":         {Lease("prod", now.Add(-LeaseSeconds*time.Second)), false},
+	} {
+		if got := Served(c.lease, now); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestShown(t *testing.T) {
+	for _, c := range []struct {
+		node, scheduler string
+		want            bool
+	}{
+		{"prod", Scheduler("prod"), true}, {"", Scheduler("prod"), false}, {"prod", corev1.DefaultSchedulerName, false}, {"prod", "", false},
+	} {
+		if got := Shown(&corev1.Pod{Spec: corev1.PodSpec{NodeName: c.node, SchedulerName: c.scheduler}}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

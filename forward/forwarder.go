@@ -1,0 +1,285 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/internal/handover"
+)
+
+// fieldManager names the forwarder among those who write objects.
+const fieldManager = "jobd-forward"
+
+// Options are what a Forwarder needs.
+type Options struct {
+	// Cluster is the name by which Jobs choose the cluster.
+	Cluster       string
+	Local, Remote *rest.Config
+	// Namespaces are those of which the Jobs are forwarded, and those into which; nil: all, into those of the same names.
+	Namespaces map[string]string
+	// Secrets go with the Jobs that need them.
+	Secrets bool
+	Logger  *slog.Logger
+}
+
+// Forwarder forwards the Jobs of one cluster.
+type Forwarder struct {
+	Options
+	local, remote kubernetes.Interface
+	origin        types.UID // of the jobd: the UID of its namespace kube-system
+	now           func() time.Time
+
+	line  line
+	queue workqueue.TypedRateLimitingInterface[key]
+	retry workqueue.TypedRateLimiter[key]
+
+	localJobs, remoteJobs, remotePods stores
+	events                            chan *corev1.Event
+	postponed                         chan struct{} // places of events that wait
+	settling                          settling
+	logs                              *logging
+	beside                            sync.WaitGroup // what workers have begun
+
+	mu   sync.Mutex
+	jobd *bool // whether the cluster is a jobd; nil: it was not asked yet
+}
+
+// key is what is to be looked at: a Job here, or a pod there.
+type key struct {
+	kind            kind
+	namespace, name string
+}
+
+type kind string
+
+const (
+	ofJob kind = "job"
+	ofPod kind = "pod"
+)
+
+const (
+	// workers is how many Jobs and pods are looked at at once.
+	workers = 8
+	// firstRetry and lastRetry are how long to wait after a step has failed, for the first time and at most; refusedRetry is the most after the
+	// cluster has not taken a Job.
+	firstRetry, lastRetry, refusedRetry = 200 * time.Millisecond, 30 * time.Second, 2 * time.Minute
+	// mostEvents is how many events of the cluster may wait to be copied. More are lost.
+	mostEvents = 4000
+	// sweepInterval is how often it is looked whether something was left in the cluster.
+	sweepInterval = time.Minute
+)
+
+// New makes a Forwarder.
+func New(o Options) (*Forwarder, error) {
+	local, err := kubernetes.NewForConfig(o.Local)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := kubernetes.NewForConfig(o.Remote)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, to := range o.Namespaces {
+		if seen[to] {
+			return nil, fmt.Errorf("two namespaces are forwarded into %s, where their Jobs would take each other's names", to)
+		}
+		seen[to] = true
+	}
+	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, refusedRetry)
+	return &Forwarder{
+		Options: o, local: local, remote: remote, now: time.Now, retry: retry, queue: workqueue.NewTypedRateLimitingQueue[key](retry),
+		events: make(chan *corev1.Event, mostEvents), postponed: make(chan struct{}, mostEvents), logs: newLogging(),
+	}, nil
+}
+
+// Run forwards Jobs until ctx ends.
+func (f *Forwarder) Run(ctx context.Context) error {
+	if err := f.introduce(ctx); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	begin := func(run func(context.Context)) { all.Go(func() { run(ctx) }) }
+	f.watch(begin)
+	begin(f.probe)
+	begin(f.beat)
+	begin(f.copyEvents)
+	begin(f.sweeping)
+	for range workers {
+		begin(f.work)
+	}
+	<-ctx.Done()
+	f.queue.ShutDown()
+	all.Wait()
+	f.beside.Wait()
+	return nil
+}
+
+// introduce waits for jobd, and finds out which one it is.
+func (f *Forwarder) introduce(ctx context.Context) error {
+	for {
+		ns, err := f.local.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		switch status := apierrors.APIStatus(nil); {
+		case err == nil:
+			f.origin = ns.UID
+			return nil
+		case errors.As(err, &status) && handover.Refused(err):
+			return err
+		}
+		f.Logger.Warn("jobd does not answer", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (f *Forwarder) work(ctx context.Context) {
+	for {
+		k, over := f.queue.Get()
+		if over {
+			return
+		}
+		err := f.sync(ctx, k)
+		switch {
+		case err == nil:
+			f.queue.Forget(k)
+		case ctx.Err() == nil:
+			f.again(k, err)
+		}
+		f.queue.Done(k)
+	}
+}
+
+// again has something looked at again after an error.
+func (f *Forwarder) again(k key, err error) {
+	after := f.retry.When(k)
+	switch {
+	case errors.Is(err, errRefused): // its status says so
+		f.queue.AddAfter(k, after)
+		return
+	case apierrors.IsConflict(err), errors.Is(err, errLogs), errors.Is(err, errNoJob): // something changes meanwhile
+	default:
+		f.Logger.Warn("will be tried again", string(k.kind), k.namespace+"/"+k.name, "error", err)
+	}
+	f.queue.AddAfter(k, min(after, lastRetry))
+}
+
+func (f *Forwarder) sync(ctx context.Context, k key) error {
+	if k.kind == ofPod {
+		return f.syncPod(ctx, k)
+	}
+	l := f.localJob(k.namespace, k.name)
+	if l == nil {
+		f.settling.forget(k)
+		return nil
+	}
+	s := Seen{Local: l, Silent: f.line.since(), Origin: f.origin}
+	if s.Silent.IsZero() {
+		var err error
+		if s.Remote, err = f.remoteJob(ctx, l); err != nil {
+			return err
+		}
+	}
+	now := f.now()
+	step, again := Decide(s, now)
+	if !again.IsZero() {
+		f.queue.AddAfter(k, again.Sub(now))
+	}
+	if step == Nothing {
+		return nil
+	}
+	f.Logger.Debug("next", "job", k.namespace+"/"+k.name, "step", step)
+	return f.take(ctx, step, s)
+}
+
+// take takes a step.
+func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
+	l, r := s.Local, s.Remote
+	switch step {
+	case Take:
+		return f.hold(ctx, l)
+	case Create:
+		return f.create(ctx, l)
+	case Adopt:
+		return f.adopt(ctx, l, r)
+	case Pass:
+		return f.pass(ctx, l, r)
+	case Bring:
+		return f.bring(ctx, l, r)
+	case Fail:
+		return f.fail(ctx, l)
+	case Remove:
+		return f.remove(ctx, l, r)
+	case Release:
+		return f.release(ctx, l)
+	case Sweep:
+		if swept, err := f.sweep(ctx, r); swept || err != nil {
+			return err
+		}
+		return f.tellTaken(ctx, l, r) // of another namespace, which was mapped to this one
+	case TellTaken:
+		return f.tellTaken(ctx, l, r)
+	case TellUnreachable:
+		return f.tell(ctx, l, clusters.Unreachable, "NoAnswer", fmt.Sprintf(
+			"The cluster %s does not answer since %s; what was made there goes on", f.Cluster, s.Silent.UTC().Format(time.RFC3339)))
+	}
+	return nil
+}
+
+// there returns the namespace of a Job in the cluster.
+func (f *Forwarder) there(l *batchv1.Job) string {
+	if record := clusters.RecordOf(l); record != nil && record.Namespace != "" {
+		return record.Namespace
+	}
+	if f.Namespaces == nil {
+		return l.Namespace
+	}
+	return f.Namespaces[l.Namespace]
+}
+
+// remoteJob returns the Job there that has the name of one here; nil if there is none, which only the cluster itself can say.
+func (f *Forwarder) remoteJob(ctx context.Context, l *batchv1.Job) (r *batchv1.Job, err error) {
+	namespace := f.there(l)
+	if r, ok := f.remoteJobs.get(namespace, l.Name).(*batchv1.Job); ok && r.Labels[clusters.OriginUIDLabel] == string(l.UID) {
+		return r, nil
+	}
+	err = f.ask(ctx, func(ctx context.Context) (err error) {
+		r, err = f.remote.BatchV1().Jobs(namespace).Get(ctx, l.Name, metav1.GetOptions{})
+		return err
+	})
+	if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) { // such a one is from no cluster
+		return nil, nil
+	}
+	return r, err
+}
+
+// identity returns what tells the cluster from others, the UID of its namespace kube-system; empty if that may not be known.
+func (f *Forwarder) identity(ctx context.Context) (id types.UID, err error) {
+	err = f.ask(ctx, func(ctx context.Context) error {
+		ns, err := f.remote.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		if err == nil {
+			id = ns.UID
+		}
+		return err
+	})
+	if handover.Refused(err) {
+		err = nil
+	}
+	return id, err
+}

@@ -1,0 +1,270 @@
+package forward
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/internal/handover"
+)
+
+const (
+	// mostFollowed is how many logs are followed at once while their containers run. Those of others are brought when they have ended.
+	mostFollowed = 100
+	// mostFetched is how many logs of containers that have ended are brought at once.
+	mostFetched = 8
+	// logPause is how long lines are gathered before they are brought.
+	logPause = 200 * time.Millisecond
+)
+
+// logKey is what an attempt of a container has printed there.
+type logKey struct {
+	pod       types.UID // there
+	container string
+	attempt   int
+}
+
+// logging knows which logs are being brought, and which have been.
+type logging struct {
+	mu    sync.Mutex
+	known map[key]map[logKey]bool // of each pod there, whether it was brought to its end
+	// followed and fetched are places.
+	followed, fetched chan struct{}
+}
+
+func newLogging() *logging {
+	return &logging{known: map[key]map[logKey]bool{}, followed: make(chan struct{}, mostFollowed), fetched: make(chan struct{}, mostFetched)}
+}
+
+// begin reports whether a log of a pod was brought to its end, and whether the caller is to bring it.
+func (l *logging) begin(of key, k logKey) (done, begin bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	done, known := l.known[of][k]
+	if known {
+		return done, false
+	}
+	if l.known[of] == nil {
+		l.known[of] = map[logKey]bool{}
+	}
+	l.known[of][k] = false
+	return false, true
+}
+
+// end takes in that a log was brought to its end, or that this has failed. Of a pod that was forgotten nothing is kept.
+func (l *logging) end(of key, k logKey, done bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch logs := l.known[of]; {
+	case logs == nil:
+	case done:
+		logs[k] = true
+	default:
+		delete(logs, k)
+	}
+}
+
+// forget forgets a pod that is gone.
+func (l *logging) forget(of key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, of)
+}
+
+func podKey(there *corev1.Pod) key { return key{ofPod, there.Namespace, there.Name} }
+
+// bringLogs sees to it that the logs of a pod are brought, and reports whether those of all containers that have ended were. Whoever asks is
+// asked again (then) when a log was brought.
+func (f *Forwarder) bringLogs(ctx context.Context, here, there *corev1.Pod, then key) (whole bool) {
+	whole = true
+	for _, list := range [][]corev1.ContainerStatus{there.Status.InitContainerStatuses, there.Status.ContainerStatuses} {
+		for i := range list {
+			s := &list[i]
+			attempt := int(s.RestartCount)
+			if attempt > 0 && s.LastTerminationState.Terminated != nil {
+				whole = f.bringLog(ctx, here, there, logKey{there.UID, s.Name, attempt - 1}, true, false, then) && whole
+			}
+			switch {
+			case s.State.Terminated != nil && s.State.Terminated.ContainerID != "":
+				whole = f.bringLog(ctx, here, there, logKey{there.UID, s.Name, attempt}, false, false, then) && whole
+			case s.State.Running != nil:
+				f.bringLog(ctx, here, there, logKey{there.UID, s.Name, attempt}, false, true, then)
+			}
+		}
+	}
+	return whole
+}
+
+// bringLog has one log brought beside, unless it is already, and reports whether that has been done.
+func (f *Forwarder) bringLog(ctx context.Context, here, there *corev1.Pod, k logKey, previous, runs bool, then key) bool {
+	done, begin := f.logs.begin(podKey(there), k)
+	if !begin {
+		return done
+	}
+	places := f.logs.fetched
+	if runs {
+		places = f.logs.followed
+		select {
+		case places <- struct{}{}:
+		default: // it is brought when it has ended
+			f.logs.end(podKey(there), k, false)
+			return false
+		}
+	}
+	f.beside.Go(func() {
+		if !runs {
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+		defer func() { <-places }()
+		err := f.carryLog(ctx, here, there, k, previous)
+		var lost apierrors.APIStatus
+		gone := err != nil && errors.As(err, &lost) && handover.Refused(err) && !apierrors.IsConflict(err)
+		f.logs.end(podKey(there), k, err == nil || gone)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case gone:
+			f.Logger.Info("there is no log", "pod", there.Namespace+"/"+there.Name, "container", k.container, "attempt", k.attempt, "error", err)
+		case err != nil:
+			f.Logger.Warn("a log is broken off, and will be brought on", "pod", there.Namespace+"/"+there.Name, "container", k.container, "error", err)
+			f.queue.AddAfter(then, time.Second)
+			return
+		}
+		f.queue.Add(then)
+	})
+	return false
+}
+
+// carryLog brings a log from where it ends here to its end there.
+func (f *Forwarder) carryLog(ctx context.Context, here, there *corev1.Pod, k logKey, previous bool) error {
+	end, err := f.keep(ctx, here, k, clusters.LogEnd{}, nil)
+	if err != nil {
+		return err
+	}
+	log, err := f.remote.CoreV1().Pods(there.Namespace).GetLogs(there.Name, &corev1.PodLogOptions{
+		Container: k.container, Timestamps: true, Previous: previous, Follow: !previous,
+	}).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	skip := end
+	return gather(ctx, log, func(lines []byte) (err error) {
+		if lines = skipLines(lines, &skip); len(lines) > 0 {
+			end, err = f.keep(ctx, here, k, end, lines)
+		}
+		return err
+	})
+}
+
+// keep brings lines here.
+func (f *Forwarder) keep(ctx context.Context, here *corev1.Pod, k logKey, after clusters.LogEnd, lines []byte) (end clusters.LogEnd, err error) {
+	err = f.ask(ctx, func(ctx context.Context) error {
+		raw, err := f.local.CoreV1().RESTClient().Post().Namespace(here.Namespace).Resource("pods").Name(here.Name).SubResource("log").
+			Param("container", k.container).Param("attempt", strconv.Itoa(k.attempt)).
+			Param("time", after.Time.Format(time.RFC3339Nano)).Param("lines", strconv.Itoa(after.Lines)).
+			SetHeader("Content-Type", "text/plain").Body(lines).DoRaw(ctx)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(raw, &end)
+	})
+	return end, err
+}
+
+// skipLines leaves out the lines of a log that are here, up to where it ends. Once one is left in, skip is empty.
+func skipLines(lines []byte, skip *clusters.LogEnd) []byte {
+	for skip.Lines > 0 && len(lines) > 0 {
+		line, rest, ends := bytes.Cut(lines, []byte{'\n'})
+		stamp, _, _ := bytes.Cut(line, []byte{' '})
+		at, err := time.Parse(time.RFC3339Nano, string(stamp))
+		switch {
+		case err == nil && at.After(skip.Time): // what comes before was removed there
+			*skip = clusters.LogEnd{}
+			return lines
+		case err == nil && at.Equal(skip.Time):
+			skip.Lines--
+		}
+		if lines = rest; !ends {
+			return nil
+		}
+	}
+	return lines
+}
+
+// gather reads lines, and hands them on a few at a time: in whole lines, unless one is very long, or the last one has no end.
+func gather(ctx context.Context, from io.Reader, to func([]byte) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	type piece struct {
+		line []byte
+		err  error
+	}
+	pieces := make(chan piece, 64)
+	go func() {
+		r := bufio.NewReaderSize(from, 64<<10)
+		for {
+			line, err := r.ReadSlice('\n')
+			p := piece{bytes.Clone(line), err}
+			if errors.Is(err, bufio.ErrBufferFull) {
+				p.err = nil
+			}
+			select {
+			case pieces <- p:
+			case <-ctx.Done():
+				return
+			}
+			if p.err != nil {
+				return
+			}
+		}
+	}()
+	var lines []byte
+	for {
+		var p piece
+		select {
+		case p = <-pieces:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		pause := time.After(logPause)
+		for lines = append(lines[:0], p.line...); p.err == nil && len(lines) < clusters.MostLog/2; lines = append(lines, p.line...) {
+			p = piece{}
+			select {
+			case p = <-pieces:
+				continue
+			case <-pause:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			break
+		}
+		if len(lines) > 0 {
+			if err := to(lines); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(p.err, io.EOF):
+			return nil
+		case p.err != nil:
+			return fmt.Errorf("read the log: %w", p.err)
+		}
+	}
+}
