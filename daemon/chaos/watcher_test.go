@@ -123,12 +123,21 @@ func (w *watcher) job(c store.Change) {
 		} else {
 			was, is := j.DeepCopy(), j.DeepCopy() // the spec may have changed in the same commit, before the status
 			was.ResourceVersion, is.ResourceVersion, was.Status = "1", "1", before.Status
+			if resumed(j) { // its JobSet has resumed it in the commit in which it was suspended
+				was.Status.StartTime = nil
+			}
 			for _, err := range jobStatus.ValidateUpdate(context.Background(), is, was) {
 				w.violated("job %s, version %d: %v\nbefore %s\nafter  %s", j.Name, c.Version, err, asJSON(before.Status), asJSON(j.Status))
 			}
 		}
 	}
 	rec.last = j
+}
+
+// resumed reports whether the Job of a JobSet runs since it was resumed.
+func resumed(j *batchv1.Job) bool {
+	at := slices.IndexFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended })
+	return at >= 0 && len(j.OwnerReferences) > 0 && j.Status.Conditions[at].LastTransitionTime.Equal(j.Status.StartTime)
 }
 
 func asJSON(v any) string {
