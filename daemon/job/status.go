@@ -119,11 +119,14 @@ func (d *decision) writeIndexes() {
 // finish adds the final condition to the interim one, as a revision of its own.
 func (d *decision) finish() {
 	last := d.next
+	if last.StartTime == nil { // it was suspended, and its pods have failed while they were ended
+		last.StartTime = d.time()
+	}
 	t := batchv1.JobFailed
 	if d.end.condition == batchv1.JobSuccessCriteriaMet {
 		t = batchv1.JobComplete
 		last.CompletionTime = d.time()
-		if start := last.StartTime; start != nil && last.CompletionTime.Before(start) { // the clock was set back
+		if start := last.StartTime; last.CompletionTime.Before(start) { // the clock was set back
 			last.CompletionTime = start
 		}
 		if n := d.r.spec.completions; n >= 0 && last.Succeeded > n {
