@@ -58,6 +58,9 @@ func Manager(cluster string) string { return prefix + cluster }
 
 // Of returns the cluster in which a Job is to run; empty if it is to run in none.
 func Of(j *batchv1.Job) string {
+	if IsOverflowed(j) {
+		return OverflowTo(j)
+	}
 	cluster, _ := strings.CutPrefix(ptr.Deref(j.Spec.ManagedBy, ""), prefix)
 	if Manager(cluster) != ptr.Deref(j.Spec.ManagedBy, "") {
 		return ""

@@ -107,6 +107,9 @@ func jobs() map[string]Case {
 			Reason: "managed by example.com/other, not here", Start: CannotAlone,
 		},
 		"in a cluster": {Job: inCluster(nil), Start: Waits},
+		"may overflow": {
+			Job: newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To(clusters.OverflowManager("prod")) }), Start: Waits,
+		},
 		"no forwarder": {
 			Job: inCluster(nil), World: causes.World{Forwarder: func(string) (bool, bool) { return false, true }},
 			Reason: "no forwarder for the cluster prod", Start: CannotAlone,
