@@ -754,7 +754,8 @@ func TestOverflow(t *testing.T) {
 		names = append(names, fmt.Sprint("over", i))
 		f.here.apply(overflow(names[i], "1", fmt.Sprintf("%dms", 2000+200*i)))
 	}
-	if out := f.here.jobctl("why", "jobs/over0"); !strings.Contains(out, "it goes to the cluster prod") {
+	f.here.apply(overflow("later", "1", "10h"))
+	if out := f.here.jobctl("why", "jobs/later"); !strings.Contains(out, "it goes to the cluster prod") {
 		t.Errorf("why says %s", out)
 	}
 	time.Sleep(2500 * time.Millisecond)
@@ -766,8 +767,11 @@ func TestOverflow(t *testing.T) {
 		if pods := f.here.pods(name); len(pods) != 1 {
 			t.Errorf("%s has %d pods", name, len(pods))
 		}
+		if out := f.here.jobctl("history", name, "-o", "wide"); !strings.Contains(out, clusters.OverflowManager("prod")) {
+			t.Errorf("the history of %s:\n%s", name, out)
+		}
 	}
-	if f.there.job("room") != nil {
-		t.Error("a Job that had room here is there too")
+	if f.there.job("room") != nil || f.there.job("later") != nil {
+		t.Error("a Job that had room here, or still waits, is there too")
 	}
 }

@@ -46,12 +46,14 @@ func TestOverflow(t *testing.T) {
 		handed  time.Duration // after which it is the cluster's, if it goes
 		stopped bool          // the daemon is started anew while it waits
 	}{
-		"there is no room":            {busy: "1h", goes: true, handed: time.Minute},
-		"there is room in time":       {busy: "50s"},
-		"there is room at once":       {busy: "0s"},
-		"the daemon is started anew":  {busy: "1h", goes: true, handed: time.Minute, stopped: true},
-		"by itself after ten minutes": {busy: "1h", goes: true, handed: 10 * time.Minute, job: func(j *batchv1.Job) { delete(j.Annotations, clusters.OverflowAfterAnnotation) }},
-		"suspended, it waits here":    {busy: "1h", job: func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }},
+		"there is no room":           {busy: "1h", goes: true, handed: time.Minute},
+		"there is room in time":      {busy: "50s"},
+		"there is room at once":      {busy: "0s"},
+		"the daemon is started anew": {busy: "1h", goes: true, handed: time.Minute, stopped: true},
+		"by itself after ten minutes": {busy: "1h", goes: true, handed: 10 * time.Minute, job: func(j *batchv1.Job) {
+			delete(j.Annotations, clusters.OverflowAfterAnnotation)
+		}},
+		"suspended, it waits here": {busy: "1h", job: func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }},
 		"resumed, it waits from then on": {busy: "1h", goes: true, handed: 90 * time.Second, job: func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) },
 			during: func(w *controltest.World) {
 				j := w.Job("j")
@@ -92,7 +94,8 @@ func TestOverflow(t *testing.T) {
 				j := w.Job("j")
 				switch {
 				case c.goes:
-					if clusters.Of(j) != "prod" || job.Managed(j) || ptr.Deref(j.Spec.Suspend, false) || j.Status.StartTime != nil || len(j.Status.Conditions) > 0 || batch.MovingOf(j.Annotations) != nil {
+					if clusters.Of(j) != "prod" || job.Managed(j) || ptr.Deref(j.Spec.Suspend, false) || j.Status.StartTime != nil ||
+						len(j.Status.Conditions) > 0 || batch.MovingOf(j.Annotations) != nil {
 						t.Errorf("not handed over as a new one: %v %+v", j.Annotations, j.Status)
 					}
 					for _, p := range w.Pods() {
