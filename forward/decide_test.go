@@ -40,13 +40,19 @@ func here(changes ...change) *batchv1.Job {
 // held: it has been taken, and nothing more is known.
 func held(j *batchv1.Job) {
 	j.Finalizers = append(j.Finalizers, clusters.Finalizer)
-	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Namespace: "default"}.Annotation())
+	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Job: j.UID, Namespace: "default"}.Annotation())
 }
 
 // made: it is known that it was made.
 func made(j *batchv1.Job) {
 	held(j)
-	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Namespace: "default", UID: "there"}.Annotation())
+	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Job: j.UID, Namespace: "default", UID: "there"}.Annotation())
+}
+
+// astray: its record names another namespace there than the one in which it is to be made.
+func astray(j *batchv1.Job) {
+	held(j)
+	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Job: j.UID, Namespace: "other"}.Annotation())
 }
 
 func deleted(j *batchv1.Job)   { j.DeletionTimestamp = &metav1.Time{Time: now} }
@@ -57,6 +63,8 @@ func queued(j *batchv1.Job)    { metav1.SetMetaDataLabel(&j.ObjectMeta, batch.Ku
 func finalizer(name string) change {
 	return func(j *batchv1.Job) { j.Finalizers = append(j.Finalizers, name) }
 }
+
+func version(to string) change { return func(j *batchv1.Job) { j.ResourceVersion = to } }
 
 func uid(to types.UID) change { return func(j *batchv1.Job) { j.UID = to } }
 
@@ -108,6 +116,9 @@ func TestDecide(t *testing.T) {
 		{"its record is spoiled", here(finalizer(clusters.Finalizer)), nil, 0, Take, 0},
 		{"it was made, and that was not recorded", here(held), there(here()), 0, Adopt, 0},
 		{"its record is spoiled, and it was made", here(finalizer(clusters.Finalizer)), there(here()), 0, Adopt, 0},
+		{"it was to be made in another namespace", here(astray), nil, 0, Take, 0},
+		{"it was made in another namespace, and that was not recorded", here(astray), there(here()), 0, Adopt, 0},
+		{"it was to be made in another namespace, where somebody else has the name", here(astray), there(here(), foreign), 0, Take, 0},
 		{"somebody else has the name", here(held), there(here(), foreign), 0, TellTaken, retaken},
 		{"another jobd has the name", here(held), there(here(), other), 0, TellTaken, retaken},
 		{"somebody else has the name, which is said", here(held, taken), there(here(), foreign), 0, Nothing, retaken},
@@ -146,7 +157,7 @@ func TestDecide(t *testing.T) {
 		{"the cluster answers again", here(made, with(clusters.Unreachable, "")), there(here()), 0, Bring, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := Seen{Local: c.local, Remote: c.remote, Origin: origin}
+			s := Seen{Local: c.local, Remote: c.remote, Namespace: "default", Origin: origin}
 			if c.silent > 0 {
 				s.Silent = now.Add(-c.silent)
 			}

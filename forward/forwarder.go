@@ -189,7 +189,7 @@ func (f *Forwarder) sync(ctx context.Context, k key) error {
 		f.settling.forget(k)
 		return nil
 	}
-	s := Seen{Local: l, Silent: f.line.since(), Origin: f.origin}
+	s := Seen{Local: l, Namespace: f.into(l.Namespace), Silent: f.line.since(), Origin: f.origin}
 	if s.Silent.IsZero() {
 		var err error
 		if s.Remote, err = f.remoteJob(ctx, l); err != nil {
@@ -198,6 +198,9 @@ func (f *Forwarder) sync(ctx context.Context, k key) error {
 	}
 	now := f.now()
 	step, again := Decide(s, now)
+	if again.IsZero() && !f.remoteJobs.watches(f.there(l)) { // its namespace was mapped to another one since it was made
+		again = now.Add(retaken)
+	}
 	if !again.IsZero() {
 		f.queue.AddAfter(k, again.Sub(now))
 	}
@@ -242,15 +245,20 @@ func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
 	return nil
 }
 
-// there returns the namespace of a Job in the cluster.
+// into returns the namespace of the cluster in which the Jobs of one here are made.
+func (f *Forwarder) into(here string) string {
+	if f.Namespaces == nil {
+		return here
+	}
+	return f.Namespaces[here]
+}
+
+// there returns the namespace of the cluster in which a Job was made, or may have been: it may have been mapped to another one since.
 func (f *Forwarder) there(l *batchv1.Job) string {
 	if record := clusters.RecordOf(l); record != nil && record.Namespace != "" {
 		return record.Namespace
 	}
-	if f.Namespaces == nil {
-		return l.Namespace
-	}
-	return f.Namespaces[l.Namespace]
+	return f.into(l.Namespace)
 }
 
 // remoteJob returns the Job there that has the name of one here; nil if there is none, which only the cluster itself can say.

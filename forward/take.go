@@ -28,8 +28,10 @@ func (f *Forwarder) hold(ctx context.Context, l *batchv1.Job) error {
 	if !slices.Contains(l.Finalizers, clusters.Finalizer) {
 		meta["finalizers"] = append(slices.Clone(l.Finalizers), clusters.Finalizer)
 	}
-	if clusters.RecordOf(l) == nil {
-		meta["annotations"] = map[string]string{clusters.RecordAnnotation: clusters.Record{Namespace: f.there(l)}.Annotation()}
+	if made := clusters.RecordOf(l); made == nil || made.UID == "" {
+		meta["annotations"] = map[string]string{
+			clusters.RecordAnnotation: clusters.Record{Job: l.UID, Namespace: f.into(l.Namespace)}.Annotation(),
+		}
 	}
 	return f.patchHere(ctx, l, meta)
 }
@@ -84,6 +86,9 @@ func (f *Forwarder) create(ctx context.Context, l *batchv1.Job) error {
 		return err
 	}
 	b.rename(c)
+	if err := f.unchanged(ctx, l); err != nil {
+		return err
+	}
 	made, err := f.make(ctx, c, nil)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -94,7 +99,19 @@ func (f *Forwarder) create(ctx context.Context, l *batchv1.Job) error {
 		return err
 	}
 	f.event(ctx, l, corev1.EventTypeNormal, "Forwarded", fmt.Sprintf("Created job %s/%s in the cluster %s", made.Namespace, made.Name, f.Cluster))
-	return nil
+	return f.adopt(ctx, l, made) // at once: whoever removed it before would have it made again
+}
+
+// unchanged asks whether the Job is as it was decided on. A write here is refused if it is not; one there would make a Job again that is
+// known to have been made, and removed, where that has not come through the watch yet.
+func (f *Forwarder) unchanged(ctx context.Context, l *batchv1.Job) error {
+	return f.ask(ctx, func(ctx context.Context) error {
+		is, err := f.local.BatchV1().Jobs(l.Namespace).Get(ctx, l.Name, metav1.GetOptions{})
+		if err == nil && (is.UID != l.UID || is.ResourceVersion != l.ResourceVersion) {
+			err = apierrors.NewConflict(batchv1.Resource("jobs"), l.Name, errors.New("it has changed meanwhile"))
+		}
+		return err
+	})
 }
 
 // make makes a Job there, or has the cluster try whether it could be made.
@@ -213,7 +230,7 @@ func (f *Forwarder) adopt(ctx context.Context, l, r *batchv1.Job) error {
 		return err
 	}
 	return f.patchHere(ctx, l, map[string]any{"annotations": map[string]string{
-		clusters.RecordAnnotation: clusters.Record{UID: r.UID, Namespace: r.Namespace, Cluster: id}.Annotation(),
+		clusters.RecordAnnotation: clusters.Record{Job: l.UID, UID: r.UID, Namespace: r.Namespace, Cluster: id}.Annotation(),
 	}})
 }
 

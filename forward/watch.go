@@ -19,12 +19,19 @@ import (
 // stores are the objects of a kind by namespaces that are watched: one for all, or one each.
 type stores map[string]cache.Store
 
+// of returns the store of a namespace; nil if that is not watched.
+func (s stores) of(namespace string) cache.Store {
+	if store := s[namespace]; store != nil {
+		return store
+	}
+	return s[metav1.NamespaceAll]
+}
+
+func (s stores) watches(namespace string) bool { return s.of(namespace) != nil }
+
 // get returns an object; nil if it is not known.
 func (s stores) get(namespace, name string) any {
-	store := s[namespace]
-	if store == nil {
-		store = s[metav1.NamespaceAll]
-	}
+	store := s.of(namespace)
 	if store == nil {
 		return nil
 	}

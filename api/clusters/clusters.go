@@ -71,6 +71,8 @@ func IsMark(name string) bool { return strings.HasPrefix(name, prefix) }
 // Record is what is known of the Job there. It is written before that is made, and again once it is, so that whatever is interrupted it is
 // made once.
 type Record struct {
+	// Job is the UID of the Job here: the annotation of one that was made of the manifest of another tells nothing.
+	Job types.UID `json:"job"`
 	// UID is that of the Job there; empty before it is known that it was made.
 	UID types.UID `json:"uid,omitempty"`
 	// Namespace is that of the Job there.
@@ -79,14 +81,15 @@ type Record struct {
 	Cluster types.UID `json:"cluster,omitempty"`
 }
 
-// RecordOf returns the record of a Job; nil if it has none, or one that somebody has spoiled.
+// RecordOf returns the record of a Job; nil if it has none, that of another Job, or one that somebody has spoiled. Whoever may change the Job
+// may write it, so nothing follows from it for what is not the Job's own.
 func RecordOf(j *batchv1.Job) *Record {
 	text, ok := j.Annotations[RecordAnnotation]
 	if !ok {
 		return nil
 	}
 	r := &Record{}
-	if err := json.Unmarshal([]byte(text), r); err != nil {
+	if err := json.Unmarshal([]byte(text), r); err != nil || r.Job != j.UID {
 		return nil
 	}
 	return r
