@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/jobd/jobd/api/clusters"
@@ -48,6 +49,7 @@ type Forwarder struct {
 	retry workqueue.TypedRateLimiter[key]
 
 	localJobs, remoteJobs, remotePods stores
+	synced                            []cache.InformerSynced // of those
 	events                            chan *corev1.Event
 	postponed                         chan struct{} // places of events that wait
 	settling                          settling
@@ -271,10 +273,15 @@ func (f *Forwarder) remoteJob(ctx context.Context, l *batchv1.Job) (r *batchv1.J
 		r, err = f.remote.BatchV1().Jobs(namespace).Get(ctx, l.Name, metav1.GetOptions{})
 		return err
 	})
-	if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) { // such a one is from no cluster
+	if isGone(err) {
 		return nil, nil
 	}
 	return r, err
+}
+
+// isGone reports whether a server says that it does not have an object. That something else answers instead of it tells nothing of that.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // identity returns what tells the cluster from others, the UID of its namespace kube-system; empty if that may not be known.

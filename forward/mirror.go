@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,7 @@ func (f *Forwarder) settle(ctx context.Context, l, r *batchv1.Job) error {
 	return nil
 }
 
-// settlePods lets the pods here be as those there. At last it is said how they have ended, even if their logs are lost.
+// settlePods lets the pods here be as those there, as far as it can. At last it is said how they have ended, even if their logs are lost.
 func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool) error {
 	var list *corev1.PodList
 	err := f.ask(ctx, func(ctx context.Context) (err error) {
@@ -165,18 +166,17 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool
 		return err
 	}
 	all, there := true, map[string]bool{}
+	var failed error
 	for i := range list.Items {
 		there[list.Items[i].Name] = true
 		whole, err := f.show(ctx, l, &list.Items[i], key{ofJob, l.Namespace, l.Name})
 		if err == nil && !whole && last {
 			_, err = f.mirror(ctx, l, &list.Items[i], true)
 		}
-		if err != nil {
-			return err
-		}
+		failed = cmp.Or(failed, err)
 		all = all && whole
 	}
-	if err := f.removePods(ctx, l, there); err != nil || all {
+	if err := cmp.Or(failed, f.removePods(ctx, l, there)); err != nil || all {
 		return err
 	}
 	return errLogs

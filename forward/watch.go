@@ -59,18 +59,18 @@ func (f *Forwarder) watch(begin func(func(context.Context))) {
 	ours := func(o *metav1.ListOptions) { o.LabelSelector = clusters.OriginLabel + "=" + string(f.origin) }
 	everything := func(*metav1.ListOptions) {}
 	for _, ns := range here {
-		f.localJobs[ns] = follow(begin, f.local.BatchV1().RESTClient(), "jobs", ns, everything, &batchv1.Job{}, f.onlyForwarded, func(o runtime.Object) {
+		f.localJobs[ns] = f.follow(begin, f.local.BatchV1().RESTClient(), "jobs", ns, everything, &batchv1.Job{}, f.onlyForwarded, func(o runtime.Object) {
 			if j := o.(*batchv1.Job); f.isForwarded(j) {
 				f.queue.Add(key{ofJob, j.Namespace, j.Name})
 			}
 		})
 	}
 	for _, ns := range there {
-		f.remoteJobs[ns] = follow(begin, f.remote.BatchV1().RESTClient(), "jobs", ns, ours, &batchv1.Job{}, lighter, func(o runtime.Object) {
+		f.remoteJobs[ns] = f.follow(begin, f.remote.BatchV1().RESTClient(), "jobs", ns, ours, &batchv1.Job{}, lighter, func(o runtime.Object) {
 			j := o.(*batchv1.Job)
 			f.queue.Add(key{ofJob, j.Annotations[clusters.NamespaceAnnotation], j.Name})
 		})
-		f.remotePods[ns] = follow(begin, f.remote.CoreV1().RESTClient(), "pods", ns, ours, &corev1.Pod{}, lighter, func(o runtime.Object) {
+		f.remotePods[ns] = f.follow(begin, f.remote.CoreV1().RESTClient(), "pods", ns, ours, &corev1.Pod{}, lighter, func(o runtime.Object) {
 			p := o.(*corev1.Pod)
 			f.queue.Add(key{ofPod, p.Namespace, p.Name})
 		})
@@ -81,7 +81,7 @@ func (f *Forwarder) watch(begin func(func(context.Context))) {
 }
 
 // follow watches objects of a kind, keeps them, and calls changed with each that has come, changed or gone.
-func follow(
+func (f *Forwarder) follow(
 	begin func(func(context.Context)), client rest.Interface, resource, namespace string, options func(*metav1.ListOptions), kind runtime.Object,
 	transform cache.TransformFunc, changed func(runtime.Object),
 ) cache.Store {
@@ -100,7 +100,13 @@ func follow(
 		},
 	})
 	begin(func(ctx context.Context) { controller.RunWithContext(ctx) })
+	f.synced = append(f.synced, controller.HasSynced)
 	return store
+}
+
+// knowsAll reports whether all that is watched has come at least once.
+func (f *Forwarder) knowsAll() bool {
+	return !slices.ContainsFunc(f.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
 // isForwarded reports whether a Job is one of the cluster's.
