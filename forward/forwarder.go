@@ -242,7 +242,8 @@ func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
 		return f.tellTaken(ctx, l, r)
 	case TellUnreachable:
 		return f.tell(ctx, l, clusters.Unreachable, "NoAnswer", fmt.Sprintf(
-			"The cluster %s does not answer since %s; what was made there goes on", f.Cluster, s.Silent.UTC().Format(time.RFC3339)))
+			"The cluster %s does not answer since %s; what was made there goes on. What is heard instead: %s",
+			f.Cluster, s.Silent.UTC().Format(time.RFC3339), f.line.instead()))
 	}
 	return nil
 }
