@@ -75,12 +75,16 @@ func Decide(s Seen, now time.Time) (step Step, again time.Time) {
 	case !s.mine():
 		return s.absent(now)
 	}
-	switch r := s.Remote; {
+	switch r, end := s.Remote, batch.End(&l.Status); {
+	case end != nil && !finished(r) && r.DeletionTimestamp == nil: // as one that a backup of the cluster has brought back
+		return Remove, again
+	case end != nil && (!finished(r) || batch.End(&r.Status).Type != end.Type):
+		return Nothing, again // how it has ended does not change
 	case clusters.RecordOf(l) == nil || clusters.RecordOf(l).UID == "":
 		return Adopt, again
 	case s.passes():
 		return Pass, again
-	case batch.End(&r.Status) == nil && ptr.Deref(l.Spec.Suspend, false) && !is(r, batchv1.JobSuspended):
+	case !finished(r) && ptr.Deref(l.Spec.Suspend, false) && !is(r, batchv1.JobSuspended):
 		return Nothing, again // it is being suspended there, and the start time would stay here
 	case len(Statuses(l, r, now)) > 0:
 		return Bring, again

@@ -56,7 +56,7 @@ func (f *Forwarder) sweep(ctx context.Context, r *batchv1.Job) (swept bool, err 
 		return false, err
 	}
 	f.Logger.Info("removed from the cluster, since it is gone here", "job", from+"/"+r.Name)
-	return true, f.removeThere(ctx, r, metav1.DeletePropagationBackground)
+	return true, f.removeThere(ctx, r, metav1.DeletePropagationBackground, metav1.Preconditions{UID: &r.UID})
 }
 
 // jobIsGone asks whether there is no such Job here any more.

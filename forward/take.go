@@ -292,24 +292,26 @@ func (f *Forwarder) fail(ctx context.Context, l *batchv1.Job) error {
 	return nil
 }
 
-// remove removes the Job there.
+// remove removes the Job there. One that is removed because it has not ended must be the latest: a list of it may be old.
 func (f *Forwarder) remove(ctx context.Context, l, r *batchv1.Job) error {
 	policy := metav1.DeletePropagationBackground
 	if slices.Contains(l.Finalizers, metav1.FinalizerDeleteDependents) {
 		policy = metav1.DeletePropagationForeground
 	}
-	if err := f.removeThere(ctx, r, policy); err != nil {
+	is := metav1.Preconditions{UID: &r.UID}
+	if l.DeletionTimestamp == nil {
+		is.ResourceVersion = &r.ResourceVersion
+	}
+	if err := f.removeThere(ctx, r, policy, is); err != nil {
 		return err
 	}
 	f.queue.AddAfter(key{ofJob, l.Namespace, l.Name}, firstRetry)
 	return nil
 }
 
-func (f *Forwarder) removeThere(ctx context.Context, r *batchv1.Job, policy metav1.DeletionPropagation) error {
+func (f *Forwarder) removeThere(ctx context.Context, r *batchv1.Job, policy metav1.DeletionPropagation, is metav1.Preconditions) error {
 	err := f.ask(ctx, func(ctx context.Context) error {
-		return f.remote.BatchV1().Jobs(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{
-			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &r.UID},
-		})
+		return f.remote.BatchV1().Jobs(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &is})
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
