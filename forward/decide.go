@@ -84,7 +84,7 @@ func Decide(s Seen, now time.Time) (step Step, again time.Time) {
 		return Adopt, again
 	case s.passes():
 		return Pass, again
-	case !finished(r) && ptr.Deref(l.Spec.Suspend, false) && !is(r, batchv1.JobSuspended):
+	case !finished(r) && ptr.Deref(l.Spec.Suspend, false) && ptr.Deref(r.Spec.Suspend, false) && !is(r, batchv1.JobSuspended):
 		return Nothing, again // it is being suspended there, and the start time would stay here
 	case len(Statuses(l, r, now)) > 0:
 		return Bring, again

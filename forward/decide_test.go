@@ -57,6 +57,7 @@ func astray(j *batchv1.Job) {
 
 func deleted(j *batchv1.Job)   { j.DeletionTimestamp = &metav1.Time{Time: now} }
 func suspended(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }
+func resumed(j *batchv1.Job)   { j.Spec.Suspend = ptr.To(false) }
 func wider(j *batchv1.Job)     { j.Spec.Parallelism = ptr.To[int32](5) }
 func queued(j *batchv1.Job)    { metav1.SetMetaDataLabel(&j.ObjectMeta, batch.KueueLabel, "q") }
 
@@ -142,6 +143,7 @@ func TestDecide(t *testing.T) {
 		{"it is being suspended there", here(made, suspended), there(here(suspended), started(now)), 0, Nothing, 0},
 		{"it is suspended there", here(made, suspended), there(here(suspended), started(now), with(batchv1.JobSuspended, "")), 0, Bring, 0},
 		{"it has ended before it was suspended there", here(made, suspended), there(here(suspended), ended), 0, Bring, 0},
+		{"Kueue lets it go on there", here(made, suspended), there(here(suspended), resumed, started(now)), 0, Bring, 0},
 		{"Kueue suspends it there", here(made), there(here(), suspended), 0, Nothing, 0},
 		{"it is wider", here(made, wider), there(here()), 0, Pass, 0},
 		{"it is wider after it has ended there", here(made, wider), there(here(), ended), 0, Bring, 0},

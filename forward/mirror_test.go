@@ -1,7 +1,9 @@
 package forward
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,11 +25,27 @@ func TestOnePodThatCannotBeShown(t *testing.T) {
 	}
 	f := cluster(l, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
 	f.remote, f.logs = fake.NewClientset(pod("a"), pod("b")), newLogging()
-	if err := f.settlePods(t.Context(), l, r, true); err == nil {
+	if left, err := f.settlePods(t.Context(), l, r, true); err == nil || left != 1 {
 		t.Error("nothing is said of the one that is not shown")
 	}
 	b, err := f.local.CoreV1().Pods("default").Get(t.Context(), "b", metav1.GetOptions{})
 	if err != nil || b.Status.Phase != corev1.PodFailed {
 		t.Errorf("the other one: %v, %v", b, err)
+	}
+}
+
+// A Job with many pods ends only here when all have been brought, however long that takes.
+func TestSettling(t *testing.T) {
+	var s settling
+	l := here(made)
+	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
+	for i, c := range []struct{ left, want int }{{10, 0}, {10, 0}, {9, 0}, {math.MaxInt, 2}, {9, 2}, {3, 2}, {3, 5}} {
+		if since := s.since(l, at(i)); !since.Equal(at(c.want)) {
+			t.Errorf("after %d minutes: tried in vain since %v", i, since)
+		}
+		s.left(l, c.left, at(i))
+	}
+	if since := s.since(here(uid("other")), at(9)); !since.Equal(at(9)) {
+		t.Errorf("another Job: %v", since)
 	}
 }
