@@ -41,7 +41,8 @@ func cluster(local ...runtime.Object) *Forwarder {
 // A watch may be behind: what is known by then to have been made, or to be deleted, is not made again.
 func TestAStaleJobIsNotMade(t *testing.T) {
 	for name, is := range map[string]*batchv1.Job{
-		"it was made": here(made, version("2")), "it is deleted": here(held, deleted, version("2")), "it is another one": here(held, uid("other")), "it is gone": nil,
+		"it was made": here(made, version("2")), "it is deleted": here(held, deleted, version("2")), "it is another one": here(held, uid("other")),
+		"it is gone": nil,
 	} {
 		var local []runtime.Object
 		if is != nil {
