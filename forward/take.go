@@ -267,15 +267,18 @@ func (f *Forwarder) bring(ctx context.Context, l, r *batchv1.Job) error {
 	return nil
 }
 
-// fail ends the Job here, unless it was made in another cluster than the one that is reached: somebody has given the forwarder a wrong
-// kubeconfig, and the Job goes on where it is.
+// fail ends the Job here, unless it was made in another cluster than the one that is reached, as far as may be known: somebody has given the
+// forwarder a wrong kubeconfig, and the Job goes on where it is.
 func (f *Forwarder) fail(ctx context.Context, l *batchv1.Job) error {
 	id, err := f.identity(ctx)
 	if err != nil {
 		return err
 	}
-	if made := clusters.RecordOf(l); made != nil && made.Cluster != "" && id != "" && made.Cluster != id {
-		const other = "The forwarder reaches another cluster than the one in which the Job was made"
+	if made := clusters.RecordOf(l); made != nil && made.Cluster != "" && made.Cluster != id {
+		other := "The forwarder reaches another cluster than the one in which the Job was made"
+		if id == "" {
+			other = "The forwarder does not find the Job, and may not get the namespace kube-system, by which it would know the cluster in which it was made"
+		}
 		if err := f.tell(ctx, l, clusters.Unreachable, clusters.ReasonOtherCluster, other); err != nil {
 			return err
 		}

@@ -1,15 +1,19 @@
 package forward
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/jobd/jobd/api/clusters"
 )
@@ -54,5 +58,31 @@ func TestAStaleJobIsNotMade(t *testing.T) {
 	}
 	if err := cluster(here(held)).unchanged(t.Context(), here(held)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A Job that is not found has failed only if it is certain that the cluster is the one in which it was made.
+func TestWhoseJobHasFailed(t *testing.T) {
+	inCluster := func(j *batchv1.Job) {
+		record := clusters.Record{Job: j.UID, Namespace: "default", UID: "there", Cluster: "cluster-1"}
+		j.Annotations[clusters.RecordAnnotation] = record.Annotation()
+	}
+	for name, c := range map[string]struct {
+		cluster types.UID // empty: it may not be known
+		fails   bool
+	}{"its cluster": {"cluster-1", true}, "another one": {"cluster-2", false}, "nobody knows": {"", false}} {
+		l := here(made, inCluster)
+		f := cluster(l)
+		remote := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: c.cluster}})
+		if f.remote = remote; c.cluster == "" {
+			remote.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(corev1.Resource("namespaces"), metav1.NamespaceSystem, nil)
+			})
+		}
+		err := f.fail(t.Context(), l)
+		got, failed := f.local.BatchV1().Jobs("default").Get(t.Context(), "j", metav1.GetOptions{})
+		if failed != nil || finished(got) != c.fails || is(got, clusters.Unreachable) == c.fails || errors.Is(err, errRefused) == c.fails {
+			t.Errorf("%s: %v, %v: %+v", name, err, failed, got.Status.Conditions)
+		}
 	}
 }
