@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -95,18 +96,30 @@ func New(o Options) (*Forwarder, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := map[string]bool{}
-	for _, to := range o.Namespaces {
-		if seen[to] {
-			return nil, fmt.Errorf("two namespaces are forwarded into %s, where their Jobs would take each other's names", to)
-		}
-		seen[to] = true
+	if err := checkNamespaces(o.Namespaces); err != nil {
+		return nil, err
 	}
 	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, refusedRetry)
 	return &Forwarder{
 		Options: o, local: local, remote: remote, now: time.Now, retry: retry, queue: workqueue.NewTypedRateLimitingQueue[key](retry),
 		events: make(chan *corev1.Event, mostEvents), postponed: make(chan struct{}, mostEvents), logs: newLogging(),
 	}, nil
+}
+
+func checkNamespaces(mapped map[string]string) error {
+	seen := map[string]bool{}
+	for from, to := range mapped {
+		for _, name := range []string{from, to} {
+			if wrong := utilvalidation.IsDNS1123Label(name); len(wrong) > 0 { // without a name it would be all of them
+				return fmt.Errorf("namespace %q: %s", name, wrong[0])
+			}
+		}
+		if seen[to] {
+			return fmt.Errorf("two namespaces are forwarded into %s, where their Jobs would take each other's names", to)
+		}
+		seen[to] = true
+	}
+	return nil
 }
 
 // Run forwards Jobs until ctx ends.
