@@ -17,6 +17,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // errNoJob: of two watches the one of pods may be ahead. After some tries the pod is none of ours.
@@ -101,7 +102,8 @@ func endedThere(l *batchv1.Job) bool {
 	return end != nil && end.Reason != clusters.ReasonRemoteJobDeleted
 }
 
-// podGone removes the pod here of one that is gone there, unless its Job has ended: then it is left, as those of other Jobs are.
+// podGone removes the pod here of one that is gone there, unless its Job has ended: then it is left, as those of other Jobs are. One that was
+// orphaned is left if it has ended.
 func (f *Forwarder) podGone(ctx context.Context, k key) error {
 	for _, namespace := range f.from(k.namespace) {
 		err := f.ask(ctx, func(ctx context.Context) error {
@@ -110,12 +112,12 @@ func (f *Forwarder) podGone(ctx context.Context, k key) error {
 			if err != nil {
 				return err
 			}
-			owner := metav1.GetControllerOfNoCopy(here)
-			if owner == nil {
-				return nil
-			}
-			l := f.localJob(namespace, owner.Name)
-			if l == nil || endedThere(l) || !isMirror(here, l, f.Cluster) {
+			if owner := metav1.GetControllerOfNoCopy(here); owner != nil {
+				l := f.localJob(namespace, owner.Name)
+				if l == nil || endedThere(l) || !isMirror(here, l, f.Cluster) {
+					return nil
+				}
+			} else if !shows(here, f.Cluster) || podspec.Ended(here) {
 				return nil
 			}
 			return pods.Delete(ctx, here.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &here.UID}})

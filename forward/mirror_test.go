@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/jobd/jobd/api/clusters"
 )
 
 // A pod that cannot be shown, since another has its name here, keeps none of the others from being shown before their Job ends.
@@ -47,5 +49,24 @@ func TestSettling(t *testing.T) {
 	}
 	if since := s.since(here(uid("other")), at(9)); !since.Equal(at(9)) {
 		t.Errorf("another Job: %v", since)
+	}
+}
+
+// The pods of a Job that was deleted with --cascade=orphan run there no more, and are not shown as if they did.
+func TestOrphans(t *testing.T) {
+	pod := func(name, node string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       corev1.PodSpec{NodeName: node, SchedulerName: clusters.Scheduler(node)}, Status: corev1.PodStatus{Phase: phase},
+		}
+	}
+	f := cluster(pod("runs", "prod", corev1.PodRunning), pod("ended", "prod", corev1.PodSucceeded), pod("other", "test", corev1.PodRunning))
+	for name, stays := range map[string]bool{"runs": false, "ended": true, "other": true, "none": false} {
+		if err := f.podGone(t.Context(), key{ofPod, "default", name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := f.local.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{}); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

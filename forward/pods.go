@@ -72,7 +72,11 @@ func ends(p *corev1.Pod) bool {
 	return false
 }
 
-// isMirror reports whether a pod here shows one of a cluster.
+// shows reports whether a pod here shows one of a cluster, and isMirror whether that is one of a Job.
+func shows(p *corev1.Pod, cluster string) bool {
+	return clusters.Shown(p) && p.Spec.NodeName == cluster
+}
+
 func isMirror(p *corev1.Pod, of *batchv1.Job, cluster string) bool {
-	return clusters.Shown(p) && p.Spec.NodeName == cluster && metav1.IsControlledBy(p, of)
+	return shows(p, cluster) && metav1.IsControlledBy(p, of)
 }
