@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/internal/handover"
 )
@@ -256,6 +257,9 @@ func (f *Forwarder) bring(ctx context.Context, l, r *batchv1.Job) error {
 		if err := f.settle(ctx, l, r); err != nil {
 			return err
 		}
+		if came := f.comesLate(l, r); came != nil {
+			return f.patchHere(ctx, l, map[string]any{"annotations": map[string]string{clusters.RecordAnnotation: came.Annotation()}})
+		}
 	}
 	for _, s := range Statuses(l, r, f.now()) {
 		put, err := f.putStatus(ctx, l, s)
@@ -265,6 +269,20 @@ func (f *Forwarder) bring(ctx context.Context, l, r *batchv1.Job) error {
 		l = put
 	}
 	return nil
+}
+
+// late is how long after its end a Job may end here before that is recorded.
+const late = time.Minute
+
+// comesLate returns the record of a Job that has ended long ago, as while the line was cut, with the time when that is known here: its TTL
+// counts from then.
+func (f *Forwarder) comesLate(l, r *batchv1.Job) *clusters.Record {
+	record, now := clusters.RecordOf(l), metav1.NewTime(f.now().Truncate(time.Second))
+	if record == nil || record.Came != nil || now.Sub(batch.End(&r.Status).LastTransitionTime.Time) < late {
+		return nil
+	}
+	record.Came = &now
+	return record
 }
 
 // fail ends the Job here, unless it was made in another cluster than the one that is reached, as far as may be known: somebody has given the

@@ -86,3 +86,33 @@ func TestWhoseJobHasFailed(t *testing.T) {
 		}
 	}
 }
+
+// Whoever learns late that a Job has ended still has its TTL to look at it.
+func TestAnEndThatComesLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		late  bool
+	}{"at once": {late / 2, false}, "late": {24 * time.Hour, true}, "the clock of the cluster is ahead": {-time.Hour, false}} {
+		l := here(made)
+		r := there(l, ended)
+		f := cluster(l)
+		f.now = func() time.Time { return now.Add(c.after) }
+		var got *batchv1.Job
+		for range 2 {
+			if err := f.bring(t.Context(), l, r); err != nil {
+				t.Fatal(err)
+			}
+			got, _ = f.local.BatchV1().Jobs("default").Get(t.Context(), "j", metav1.GetOptions{})
+			if l = got; c.late && !finished(got) {
+				f.now = func() time.Time { return now.Add(c.after + time.Second) }
+			}
+		}
+		want := now
+		if c.late {
+			want = now.Add(c.after)
+		}
+		if at := clusters.Ended(got, now); !finished(got) || !at.Equal(want) {
+			t.Errorf("%s: it has ended at %v, want %v: %+v", name, at, want, got.Status)
+		}
+	}
+}

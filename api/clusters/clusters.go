@@ -79,6 +79,8 @@ type Record struct {
 	Namespace string `json:"namespace"`
 	// Cluster tells the cluster from others; empty if the forwarder may not know.
 	Cluster types.UID `json:"cluster,omitempty"`
+	// Came is when it was known here that the Job has ended, if that was long afterwards by the clock of the cluster.
+	Came *metav1.Time `json:"came,omitempty"`
 }
 
 // RecordOf returns the record of a Job; nil if it has none, that of another Job, or one that somebody has spoiled. Whoever may change the Job
@@ -95,10 +97,21 @@ func RecordOf(j *batchv1.Job) *Record {
 	return r
 }
 
+// Ended returns when a Job has ended for those who wait for it here, by the time that its status says: not before that was known here.
+func Ended(j *batchv1.Job, at time.Time) time.Time {
+	if Of(j) == "" {
+		return at
+	}
+	if r := RecordOf(j); r != nil && r.Came != nil && r.Came.After(at) {
+		return r.Came.Time
+	}
+	return at
+}
+
 // Annotation returns the record as text.
 func (r Record) Annotation() string {
 	text, err := json.Marshal(r)
-	if err != nil { // it consists of strings
+	if err != nil { // it consists of strings and a time
 		panic(err)
 	}
 	return string(text)
