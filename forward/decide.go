@@ -139,7 +139,7 @@ func (s Seen) absent(now time.Time) (Step, time.Time) {
 		return Nothing, time.Time{}
 	case record != nil && record.UID != "":
 		return Fail, time.Time{}
-	case record == nil || record.Namespace != s.Namespace: // which is certain to be where nobody has made it
+	case record == nil || record.Namespace != s.Namespace: // it is not where it may have been made, so it can be made elsewhere
 		return Take, time.Time{}
 	case s.Remote == nil:
 		return Create, time.Time{}

@@ -213,7 +213,7 @@ func (f *Forwarder) sync(ctx context.Context, k key) error {
 	}
 	now := f.now()
 	step, again := Decide(s, now)
-	if again.IsZero() && !f.remoteJobs.watches(f.there(l)) { // its namespace was mapped to another one since it was made
+	if again.IsZero() && !finished(l) && !f.remoteJobs.watches(f.there(l)) { // its namespace was mapped to another one since it was made
 		again = now.Add(retaken)
 	}
 	if !again.IsZero() {

@@ -146,19 +146,16 @@ func (f *Forwarder) from(there string) (all []string) {
 // without.
 const settleTime = 2 * time.Minute
 
-// settle brings back the pods of a Job that has ended there, before it ends here.
-func (f *Forwarder) settle(ctx context.Context, l, r *batchv1.Job) error {
+// settle brings back the pods of a Job that has ended there, before it ends here. It returns why some are lost, and err as long as
+// it is to be tried again.
+func (f *Forwarder) settle(ctx context.Context, l, r *batchv1.Job) (lost, err error) {
 	last := f.now().Sub(f.settling.since(l, f.now())) >= settleTime
 	left, err := f.settlePods(ctx, l, r, last)
 	if err != nil && !last {
 		f.settling.left(l, left, f.now())
-		return err
+		return nil, err
 	}
-	if err != nil {
-		f.event(ctx, l, corev1.EventTypeWarning, "PodsLost",
-			fmt.Sprintf("Not all is known of the pods that the Job had in the cluster %s: %v", f.Cluster, err))
-	}
-	return nil
+	return err, nil
 }
 
 // settlePods lets the pods here be as those there, as far as it can. At last it is said how they have ended, even if their logs are lost. It

@@ -254,11 +254,16 @@ func (f *Forwarder) pass(ctx context.Context, l, r *batchv1.Job) error {
 // bring brings the status back, and before that says how a Job has ended, all that is known of its pods.
 func (f *Forwarder) bring(ctx context.Context, l, r *batchv1.Job) error {
 	if finished(r) && !finished(l) {
-		if err := f.settle(ctx, l, r); err != nil {
+		lost, err := f.settle(ctx, l, r)
+		if err != nil {
 			return err
 		}
 		if came := f.comesLate(l, r); came != nil {
 			return f.patchHere(ctx, l, map[string]any{"annotations": map[string]string{clusters.RecordAnnotation: came.Annotation()}})
+		}
+		if lost != nil {
+			f.event(ctx, l, corev1.EventTypeWarning, "PodsLost",
+				fmt.Sprintf("Not all is known of the pods that the Job had in the cluster %s: %v", f.Cluster, lost))
 		}
 	}
 	for _, s := range Statuses(l, r, f.now()) {
