@@ -22,10 +22,15 @@ func jobInCluster(v *jobView, cluster string) []why.Cause {
 	}
 	c := why.Cause{Type: "InCluster", Details: map[string]string{"cluster": cluster}}
 	record := clusters.RecordOf(v.job)
+	brief := "goes to the cluster " + cluster
 	if record != nil && record.UID != "" {
+		brief = "waits in the cluster " + cluster
 		c.Message = fmt.Sprintf("It runs in the cluster %s, as %s/%s there.", cluster, record.Namespace, v.job.Name)
 	} else {
 		c.Message = fmt.Sprintf("It is to run in the cluster %s, and was not made there yet.", cluster)
+	}
+	if batch.State(v.job) == batch.StateWaiting {
+		c.Brief = brief
 	}
 	told := func(t batchv1.JobConditionType) *batchv1.JobCondition {
 		for i := range v.job.Status.Conditions {
