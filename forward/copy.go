@@ -17,7 +17,9 @@ func Copy(l *batchv1.Job, namespace string, origin types.UID) *batchv1.Job {
 	c := handover.Manifest(l)
 	c.Namespace = namespace
 	c.Spec.ManagedBy, c.Spec.TTLSecondsAfterFinished = nil, nil
-	maps.DeleteFunc(c.Annotations, func(name, _ string) bool { return clusters.IsMark(name) })
+	maps.DeleteFunc(c.Annotations, func(name, _ string) bool {
+		return clusters.IsMark(name) || name == clusters.OverflowAfterAnnotation || name == clusters.OverflowedAnnotation
+	})
 	c.Annotations[clusters.NamespaceAnnotation] = l.Namespace
 	c.Annotations[clusters.SentAnnotation] = sentOf(l).annotation()
 	mark(&c.Labels, l, origin)

@@ -48,7 +48,9 @@ const patience = 30 * time.Second
 // Seen is what is known of a Job. Nothing of it is older than the last step that was taken for the Job.
 type Seen struct {
 	Local  *batchv1.Job // nil: there is none
-	Remote *batchv1.Job // of that name there; nil: there is none
+	Remote *batchv1.Job // of that name in the namespace there that its record names, or is to name; nil: there is none
+	// Namespace is the one there in which it is made, if it was not yet.
+	Namespace string
 	// Silent is since when the cluster does not answer, and Remote is not known; zero: it does.
 	Silent time.Time
 	// Origin marks what this jobd has made there.
@@ -73,12 +75,16 @@ func Decide(s Seen, now time.Time) (step Step, again time.Time) {
 	case !s.mine():
 		return s.absent(now)
 	}
-	switch r := s.Remote; {
+	switch r, end := s.Remote, batch.End(&l.Status); {
+	case end != nil && !finished(r) && r.DeletionTimestamp == nil: // as one that a backup of the cluster has brought back
+		return Remove, again
+	case end != nil && (!finished(r) || batch.End(&r.Status).Type != end.Type):
+		return Nothing, again // how it has ended does not change
 	case clusters.RecordOf(l) == nil || clusters.RecordOf(l).UID == "":
 		return Adopt, again
 	case s.passes():
 		return Pass, again
-	case batch.End(&r.Status) == nil && ptr.Deref(l.Spec.Suspend, false) && !is(r, batchv1.JobSuspended):
+	case !finished(r) && ptr.Deref(l.Spec.Suspend, false) && ptr.Deref(r.Spec.Suspend, false) && !is(r, batchv1.JobSuspended):
 		return Nothing, again // it is being suspended there, and the start time would stay here
 	case len(Statuses(l, r, now)) > 0:
 		return Bring, again
@@ -122,7 +128,7 @@ func (s Seen) deleted(now time.Time) (Step, time.Time) {
 	return Release, time.Time{}
 }
 
-// retaken is how often it is looked whether a name is free by now.
+// retaken is how often something there is looked at of whose changes nobody tells, as whether a name is free by now.
 const retaken = 30 * time.Second
 
 // absent decides about a Job that is not there.
@@ -133,7 +139,7 @@ func (s Seen) absent(now time.Time) (Step, time.Time) {
 		return Nothing, time.Time{}
 	case record != nil && record.UID != "":
 		return Fail, time.Time{}
-	case record == nil:
+	case record == nil || record.Namespace != s.Namespace: // it is not where it may have been made, so it can be made elsewhere
 		return Take, time.Time{}
 	case s.Remote == nil:
 		return Create, time.Time{}

@@ -40,23 +40,32 @@ func here(changes ...change) *batchv1.Job {
 // held: it has been taken, and nothing more is known.
 func held(j *batchv1.Job) {
 	j.Finalizers = append(j.Finalizers, clusters.Finalizer)
-	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Namespace: "default"}.Annotation())
+	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Job: j.UID, Namespace: "default"}.Annotation())
 }
 
 // made: it is known that it was made.
 func made(j *batchv1.Job) {
 	held(j)
-	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Namespace: "default", UID: "there"}.Annotation())
+	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Job: j.UID, Namespace: "default", UID: "there"}.Annotation())
+}
+
+// astray: its record names another namespace there than the one in which it is to be made.
+func astray(j *batchv1.Job) {
+	held(j)
+	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Job: j.UID, Namespace: "other"}.Annotation())
 }
 
 func deleted(j *batchv1.Job)   { j.DeletionTimestamp = &metav1.Time{Time: now} }
 func suspended(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }
+func resumed(j *batchv1.Job)   { j.Spec.Suspend = ptr.To(false) }
 func wider(j *batchv1.Job)     { j.Spec.Parallelism = ptr.To[int32](5) }
 func queued(j *batchv1.Job)    { metav1.SetMetaDataLabel(&j.ObjectMeta, batch.KueueLabel, "q") }
 
 func finalizer(name string) change {
 	return func(j *batchv1.Job) { j.Finalizers = append(j.Finalizers, name) }
 }
+
+func version(to string) change { return func(j *batchv1.Job) { j.ResourceVersion = to } }
 
 func uid(to types.UID) change { return func(j *batchv1.Job) { j.UID = to } }
 
@@ -108,6 +117,9 @@ func TestDecide(t *testing.T) {
 		{"its record is spoiled", here(finalizer(clusters.Finalizer)), nil, 0, Take, 0},
 		{"it was made, and that was not recorded", here(held), there(here()), 0, Adopt, 0},
 		{"its record is spoiled, and it was made", here(finalizer(clusters.Finalizer)), there(here()), 0, Adopt, 0},
+		{"it was to be made in another namespace", here(astray), nil, 0, Take, 0},
+		{"it was made in another namespace, and that was not recorded", here(astray), there(here()), 0, Adopt, 0},
+		{"it was to be made in another namespace, where somebody else has the name", here(astray), there(here(), foreign), 0, Take, 0},
 		{"somebody else has the name", here(held), there(here(), foreign), 0, TellTaken, retaken},
 		{"another jobd has the name", here(held), there(here(), other), 0, TellTaken, retaken},
 		{"somebody else has the name, which is said", here(held, taken), there(here(), foreign), 0, Nothing, retaken},
@@ -123,10 +135,15 @@ func TestDecide(t *testing.T) {
 		{"it runs there", here(made), there(here(), started(now)), 0, Bring, 0},
 		{"it has ended there", here(made, started(now)), there(here(), ended), 0, Bring, 0},
 		{"it has ended", here(made, ended), there(here(), ended), 0, Nothing, 0},
+		{"it has ended, and runs there again", here(made, ended), there(here(), started(now)), 0, Remove, 0},
+		{"it has ended, runs there again, and is being removed", here(made, ended), there(here(), started(now), deleted), 0, Nothing, 0},
+		{"it has ended otherwise there", here(made, ended), there(here(), with(batchv1.JobComplete, "x")), 0, Nothing, 0},
+		{"it has ended, and more is known there", here(made, ended), there(here(), ended, func(j *batchv1.Job) { j.Status.Failed = 1 }), 0, Bring, 0},
 		{"it is suspended", here(made, suspended), there(here()), 0, Pass, 0},
 		{"it is being suspended there", here(made, suspended), there(here(suspended), started(now)), 0, Nothing, 0},
 		{"it is suspended there", here(made, suspended), there(here(suspended), started(now), with(batchv1.JobSuspended, "")), 0, Bring, 0},
 		{"it has ended before it was suspended there", here(made, suspended), there(here(suspended), ended), 0, Bring, 0},
+		{"Kueue lets it go on there", here(made, suspended), there(here(suspended), resumed, started(now)), 0, Bring, 0},
 		{"Kueue suspends it there", here(made), there(here(), suspended), 0, Nothing, 0},
 		{"it is wider", here(made, wider), there(here()), 0, Pass, 0},
 		{"it is wider after it has ended there", here(made, wider), there(here(), ended), 0, Bring, 0},
@@ -146,7 +163,7 @@ func TestDecide(t *testing.T) {
 		{"the cluster answers again", here(made, with(clusters.Unreachable, "")), there(here()), 0, Bring, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := Seen{Local: c.local, Remote: c.remote, Origin: origin}
+			s := Seen{Local: c.local, Remote: c.remote, Namespace: "default", Origin: origin}
 			if c.silent > 0 {
 				s.Silent = now.Add(-c.silent)
 			}

@@ -13,8 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/jobd/jobd/api/clusters"
@@ -48,6 +50,7 @@ type Forwarder struct {
 	retry workqueue.TypedRateLimiter[key]
 
 	localJobs, remoteJobs, remotePods stores
+	synced                            []cache.InformerSynced // of those
 	events                            chan *corev1.Event
 	postponed                         chan struct{} // places of events that wait
 	settling                          settling
@@ -93,18 +96,30 @@ func New(o Options) (*Forwarder, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := map[string]bool{}
-	for _, to := range o.Namespaces {
-		if seen[to] {
-			return nil, fmt.Errorf("two namespaces are forwarded into %s, where their Jobs would take each other's names", to)
-		}
-		seen[to] = true
+	if err := checkNamespaces(o.Namespaces); err != nil {
+		return nil, err
 	}
 	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, refusedRetry)
 	return &Forwarder{
 		Options: o, local: local, remote: remote, now: time.Now, retry: retry, queue: workqueue.NewTypedRateLimitingQueue[key](retry),
 		events: make(chan *corev1.Event, mostEvents), postponed: make(chan struct{}, mostEvents), logs: newLogging(),
 	}, nil
+}
+
+func checkNamespaces(mapped map[string]string) error {
+	seen := map[string]bool{}
+	for from, to := range mapped {
+		for _, name := range []string{from, to} {
+			if wrong := utilvalidation.IsDNS1123Label(name); len(wrong) > 0 { // without a name it would be all of them
+				return fmt.Errorf("namespace %q: %s", name, wrong[0])
+			}
+		}
+		if seen[to] {
+			return fmt.Errorf("two namespaces are forwarded into %s, where their Jobs would take each other's names", to)
+		}
+		seen[to] = true
+	}
+	return nil
 }
 
 // Run forwards Jobs until ctx ends.
@@ -189,7 +204,7 @@ func (f *Forwarder) sync(ctx context.Context, k key) error {
 		f.settling.forget(k)
 		return nil
 	}
-	s := Seen{Local: l, Silent: f.line.since(), Origin: f.origin}
+	s := Seen{Local: l, Namespace: f.into(l.Namespace), Silent: f.line.since(), Origin: f.origin}
 	if s.Silent.IsZero() {
 		var err error
 		if s.Remote, err = f.remoteJob(ctx, l); err != nil {
@@ -198,6 +213,9 @@ func (f *Forwarder) sync(ctx context.Context, k key) error {
 	}
 	now := f.now()
 	step, again := Decide(s, now)
+	if again.IsZero() && !finished(l) && !f.remoteJobs.watches(f.there(l)) { // its namespace was mapped to another one since it was made
+		again = now.Add(retaken)
+	}
 	if !again.IsZero() {
 		f.queue.AddAfter(k, again.Sub(now))
 	}
@@ -237,20 +255,26 @@ func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
 		return f.tellTaken(ctx, l, r)
 	case TellUnreachable:
 		return f.tell(ctx, l, clusters.Unreachable, "NoAnswer", fmt.Sprintf(
-			"The cluster %s does not answer since %s; what was made there goes on", f.Cluster, s.Silent.UTC().Format(time.RFC3339)))
+			"The cluster %s does not answer since %s; what was made there goes on. What is heard instead: %s",
+			f.Cluster, s.Silent.UTC().Format(time.RFC3339), f.line.instead()))
 	}
 	return nil
 }
 
-// there returns the namespace of a Job in the cluster.
+// into returns the namespace of the cluster in which the Jobs of one here are made.
+func (f *Forwarder) into(here string) string {
+	if f.Namespaces == nil {
+		return here
+	}
+	return f.Namespaces[here]
+}
+
+// there returns the namespace of the cluster in which a Job was made, or may have been: it may have been mapped to another one since.
 func (f *Forwarder) there(l *batchv1.Job) string {
 	if record := clusters.RecordOf(l); record != nil && record.Namespace != "" {
 		return record.Namespace
 	}
-	if f.Namespaces == nil {
-		return l.Namespace
-	}
-	return f.Namespaces[l.Namespace]
+	return f.into(l.Namespace)
 }
 
 // remoteJob returns the Job there that has the name of one here; nil if there is none, which only the cluster itself can say.
@@ -263,10 +287,15 @@ func (f *Forwarder) remoteJob(ctx context.Context, l *batchv1.Job) (r *batchv1.J
 		r, err = f.remote.BatchV1().Jobs(namespace).Get(ctx, l.Name, metav1.GetOptions{})
 		return err
 	})
-	if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) { // such a one is from no cluster
+	if isGone(err) {
 		return nil, nil
 	}
 	return r, err
+}
+
+// isGone reports whether a server says that it does not have an object. That something else answers instead of it tells nothing of that.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // identity returns what tells the cluster from others, the UID of its namespace kube-system; empty if that may not be known.

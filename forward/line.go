@@ -2,11 +2,12 @@ package forward
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/jobd/jobd/internal/handover"
 )
 
 const (
@@ -16,10 +17,11 @@ const (
 	probeInterval = 5 * time.Second
 )
 
-// line knows since when the cluster does not answer.
+// line knows since when the cluster does not answer, and what was heard last instead.
 type line struct {
 	mu     sync.Mutex
 	silent time.Time
+	why    error
 }
 
 // since returns since when the cluster does not answer; zero if it does.
@@ -29,12 +31,25 @@ func (l *line) since() time.Time {
 	return l.silent
 }
 
-// heard takes in how a request has ended, and reports whether the cluster answers again, or no more.
-func (l *line) heard(err error, now time.Time) (turned bool) {
-	var status apierrors.APIStatus
-	answers := err == nil || errors.As(err, &status)
+// instead returns what was heard last of a cluster that does not answer.
+func (l *line) instead() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.why == nil {
+		return ""
+	}
+	return l.why.Error()
+}
+
+// heard takes in how a request has ended, and reports whether the cluster answers again, or no more. Who is not let in has no answer, as
+// with a token that has expired, nor has who hears only from a proxy that its server is down.
+func (l *line) heard(err error, now time.Time) (turned bool) {
+	answers := err == nil || apierrors.IsTooManyRequests(err) || handover.Refused(err) && !apierrors.IsUnauthorized(err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.why = nil; !answers {
+		l.why = err
+	}
 	if answers != l.silent.IsZero() {
 		if l.silent = now; answers {
 			l.silent = time.Time{}

@@ -27,6 +27,8 @@ const (
 	mostFetched = 8
 	// logPause is how long lines are gathered before they are brought.
 	logPause = 200 * time.Millisecond
+	// firstLogRetry is how long a log that broke off waits, for the first time.
+	firstLogRetry = time.Second
 )
 
 // logKey is what an attempt of a container has printed there.
@@ -39,40 +41,63 @@ type logKey struct {
 // logging knows which logs are being brought, and which have been.
 type logging struct {
 	mu    sync.Mutex
-	known map[key]map[logKey]bool // of each pod there, whether it was brought to its end
+	known map[key]map[logKey]*bringing // of each pod there
 	// followed and fetched are places.
 	followed, fetched chan struct{}
 }
 
+// bringing is what is known of one log.
+type bringing struct {
+	runs, done bool // it is being brought; it was brought to its end
+	failures   int  // since it went on for the last time
+}
+
 func newLogging() *logging {
-	return &logging{known: map[key]map[logKey]bool{}, followed: make(chan struct{}, mostFollowed), fetched: make(chan struct{}, mostFetched)}
+	return &logging{known: map[key]map[logKey]*bringing{}, followed: make(chan struct{}, mostFollowed), fetched: make(chan struct{}, mostFetched)}
 }
 
 // begin reports whether a log of a pod was brought to its end, and whether the caller is to bring it.
 func (l *logging) begin(of key, k logKey) (done, begin bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	done, known := l.known[of][k]
-	if known {
-		return done, false
-	}
 	if l.known[of] == nil {
-		l.known[of] = map[logKey]bool{}
+		l.known[of] = map[logKey]*bringing{}
 	}
-	l.known[of][k] = false
+	b := l.known[of][k]
+	if b == nil {
+		b = &bringing{}
+		l.known[of][k] = b
+	}
+	if b.runs || b.done {
+		return b.done, false
+	}
+	b.runs = true
 	return false, true
 }
 
-// end takes in that a log was brought to its end, or that this has failed. Of a pod that was forgotten nothing is kept.
-func (l *logging) end(of key, k logKey, done bool) {
+// end takes in that a log was brought to its end, that it had no place (nil), or that it broke off, and returns after which time it is to be
+// gone on with. Of a pod that was forgotten nothing is kept.
+func (l *logging) end(of key, k logKey, done bool, err error) (again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch logs := l.known[of]; {
-	case logs == nil:
-	case done:
-		logs[k] = true
-	default:
-		delete(logs, k)
+	b := l.known[of][k]
+	if b == nil {
+		return firstLogRetry
+	}
+	if b.runs, b.done = false, done; done || err == nil {
+		return 0
+	}
+	again = min(firstLogRetry<<min(b.failures, 10), lastRetry)
+	b.failures++
+	return again
+}
+
+// goesOn takes in that something of a log was brought.
+func (l *logging) goesOn(of key, k logKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.known[of][k]; b != nil {
+		b.failures = 0
 	}
 }
 
@@ -119,7 +144,7 @@ func (f *Forwarder) bringLog(ctx context.Context, here, there *corev1.Pod, k log
 		select {
 		case places <- struct{}{}:
 		default: // it is brought when it has ended
-			f.logs.end(podKey(there), k, false)
+			f.logs.end(podKey(there), k, false, nil)
 			return false
 		}
 	}
@@ -135,7 +160,7 @@ func (f *Forwarder) bringLog(ctx context.Context, here, there *corev1.Pod, k log
 		err := f.carryLog(ctx, here, there, k, previous)
 		var lost apierrors.APIStatus
 		gone := err != nil && errors.As(err, &lost) && handover.Refused(err) && !apierrors.IsConflict(err)
-		f.logs.end(podKey(there), k, err == nil || gone)
+		again := f.logs.end(podKey(there), k, err == nil || gone, err)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -143,7 +168,7 @@ func (f *Forwarder) bringLog(ctx context.Context, here, there *corev1.Pod, k log
 			f.Logger.Info("there is no log", "pod", there.Namespace+"/"+there.Name, "container", k.container, "attempt", k.attempt, "error", err)
 		case err != nil:
 			f.Logger.Warn("a log is broken off, and will be brought on", "pod", there.Namespace+"/"+there.Name, "container", k.container, "error", err)
-			f.queue.AddAfter(then, time.Second)
+			f.queue.AddAfter(then, again)
 			return
 		}
 		f.queue.Add(then)
@@ -167,7 +192,9 @@ func (f *Forwarder) carryLog(ctx context.Context, here, there *corev1.Pod, k log
 	skip := end
 	return gather(ctx, log, func(lines []byte) (err error) {
 		if lines = skipLines(lines, &skip); len(lines) > 0 {
-			end, err = f.keep(ctx, here, k, end, lines)
+			if end, err = f.keep(ctx, here, k, end, lines); err == nil {
+				f.logs.goesOn(podKey(there), k)
+			}
 		}
 		return err
 	})

@@ -69,3 +69,39 @@ func TestGather(t *testing.T) {
 		}
 	})
 }
+
+// A log that cannot be had is not asked for each second forever, as that of a node which is gone.
+func TestABrokenLogWaits(t *testing.T) {
+	l, pod, k, broken := newLogging(), key{kind: ofPod}, logKey{pod: "p"}, errors.New("broken")
+	begin := func(wantDone, wantBegin bool) {
+		t.Helper()
+		if done, begin := l.begin(pod, k); done != wantDone || begin != wantBegin {
+			t.Errorf("done %v, begin %v", done, begin)
+		}
+	}
+	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		begin(false, true)
+		begin(false, false)
+		if again := l.end(pod, k, false, broken); again != want {
+			t.Errorf("again after %v, want %v", again, want)
+		}
+	}
+	for range 100 {
+		begin(false, true)
+		if again := l.end(pod, k, false, broken); again > lastRetry {
+			t.Errorf("again after %v", again)
+		}
+	}
+	begin(false, true)
+	l.goesOn(pod, k)
+	if again := l.end(pod, k, false, broken); again != time.Second {
+		t.Errorf("after it went on: again after %v", again)
+	}
+	begin(false, true)
+	l.end(pod, k, true, nil)
+	begin(true, false)
+	l.forget(pod)
+	if l.end(pod, k, true, nil); len(l.known) > 0 {
+		t.Error("something is kept of a pod that is gone")
+	}
+}

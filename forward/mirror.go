@@ -1,9 +1,11 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -11,9 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // errNoJob: of two watches the one of pods may be ahead. After some tries the pod is none of ours.
@@ -98,7 +102,8 @@ func endedThere(l *batchv1.Job) bool {
 	return end != nil && end.Reason != clusters.ReasonRemoteJobDeleted
 }
 
-// podGone removes the pod here of one that is gone there, unless its Job has ended: then it is left, as those of other Jobs are.
+// podGone removes the pod here of one that is gone there, unless its Job has ended: then it is left, as those of other Jobs are. One that was
+// orphaned is left if it has ended.
 func (f *Forwarder) podGone(ctx context.Context, k key) error {
 	for _, namespace := range f.from(k.namespace) {
 		err := f.ask(ctx, func(ctx context.Context) error {
@@ -107,12 +112,12 @@ func (f *Forwarder) podGone(ctx context.Context, k key) error {
 			if err != nil {
 				return err
 			}
-			owner := metav1.GetControllerOfNoCopy(here)
-			if owner == nil {
-				return nil
-			}
-			l := f.localJob(namespace, owner.Name)
-			if l == nil || endedThere(l) || !isMirror(here, l, f.Cluster) {
+			if owner := metav1.GetControllerOfNoCopy(here); owner != nil {
+				l := f.localJob(namespace, owner.Name)
+				if l == nil || endedThere(l) || !isMirror(here, l, f.Cluster) {
+					return nil
+				}
+			} else if !shows(here, f.Cluster) || podspec.Ended(here) {
 				return nil
 			}
 			return pods.Delete(ctx, here.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &here.UID}})
@@ -137,49 +142,50 @@ func (f *Forwarder) from(there string) (all []string) {
 	return all
 }
 
-// settleTime is how long it is tried to bring back what is known of the pods of a Job that has ended. After that it ends here without.
+// settleTime is how long it is tried in vain to bring back more of what is known of the pods of a Job that has ended. After that it ends here
+// without.
 const settleTime = 2 * time.Minute
 
-// settle brings back the pods of a Job that has ended there, before it ends here.
-func (f *Forwarder) settle(ctx context.Context, l, r *batchv1.Job) error {
+// settle brings back the pods of a Job that has ended there, before it ends here. It returns why some are lost, and err as long as
+// it is to be tried again.
+func (f *Forwarder) settle(ctx context.Context, l, r *batchv1.Job) (lost, err error) {
 	last := f.now().Sub(f.settling.since(l, f.now())) >= settleTime
-	err := f.settlePods(ctx, l, r, last)
+	left, err := f.settlePods(ctx, l, r, last)
 	if err != nil && !last {
-		return err
+		f.settling.left(l, left, f.now())
+		return nil, err
 	}
-	if err != nil {
-		f.event(ctx, l, corev1.EventTypeWarning, "PodsLost",
-			fmt.Sprintf("Not all is known of the pods that the Job had in the cluster %s: %v", f.Cluster, err))
-	}
-	return nil
+	return err, nil
 }
 
-// settlePods lets the pods here be as those there. At last it is said how they have ended, even if their logs are lost.
-func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool) error {
+// settlePods lets the pods here be as those there, as far as it can. At last it is said how they have ended, even if their logs are lost. It
+// returns of how many something is left to be brought.
+func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool) (left int, err error) {
 	var list *corev1.PodList
-	err := f.ask(ctx, func(ctx context.Context) (err error) {
+	err = f.ask(ctx, func(ctx context.Context) (err error) {
 		list, err = f.remote.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.ControllerUidLabel + "=" + string(r.UID)})
 		return err
 	})
 	if err != nil {
-		return err
+		return math.MaxInt, err
 	}
-	all, there := true, map[string]bool{}
+	there := map[string]bool{}
+	var failed error
 	for i := range list.Items {
 		there[list.Items[i].Name] = true
 		whole, err := f.show(ctx, l, &list.Items[i], key{ofJob, l.Namespace, l.Name})
 		if err == nil && !whole && last {
 			_, err = f.mirror(ctx, l, &list.Items[i], true)
 		}
-		if err != nil {
-			return err
+		failed = cmp.Or(failed, err)
+		if !whole {
+			left++
 		}
-		all = all && whole
 	}
-	if err := f.removePods(ctx, l, there); err != nil || all {
-		return err
+	if err := cmp.Or(failed, f.removePods(ctx, l, there)); err != nil || left == 0 {
+		return left, err
 	}
-	return errLogs
+	return left, errLogs
 }
 
 // removePods removes the pods here that show none of the cluster any more.
@@ -207,29 +213,40 @@ func (f *Forwarder) removePods(ctx context.Context, l *batchv1.Job, there map[st
 // errLogs: they are being brought.
 var errLogs = errors.New("not all that its pods have printed was brought here yet")
 
-// settling knows since when it is tried to bring back the pods of Jobs.
+// settling knows since when it is tried in vain to bring back more of the pods of Jobs.
 type settling struct {
 	mu   sync.Mutex
 	from map[key]begun
 }
 
 type begun struct {
-	uid string
-	at  time.Time
+	uid  types.UID
+	at   time.Time
+	left int // pods of which something is left to be brought
 }
 
 func (s *settling) since(l *batchv1.Job, now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := key{ofJob, l.Namespace, l.Name}
-	if b, ok := s.from[k]; ok && b.uid == string(l.UID) {
+	if b, ok := s.from[k]; ok && b.uid == l.UID {
 		return b.at
 	}
 	if s.from == nil {
 		s.from = map[key]begun{}
 	}
-	s.from[k] = begun{string(l.UID), now}
+	s.from[k] = begun{l.UID, now, math.MaxInt}
 	return now
+}
+
+// left takes in of how many pods something is left to be brought.
+func (s *settling) left(l *batchv1.Job, n int, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := key{ofJob, l.Namespace, l.Name}
+	if b, ok := s.from[k]; ok && n < b.left {
+		s.from[k] = begun{b.uid, now, n}
+	}
 }
 
 // forget forgets a Job that is gone.

@@ -36,7 +36,7 @@ func Mirror(l *batchv1.Job, there *corev1.Pod, cluster string) *corev1.Pod {
 	s.NodeName, s.SchedulerName = cluster, clusters.Scheduler(cluster)
 	s.ServiceAccountName, s.DeprecatedServiceAccount, s.PriorityClassName, s.Priority = "", "", "", nil
 	s.RuntimeClassName, s.Overhead, s.ImagePullSecrets, s.ResourceClaims, s.SchedulingGates = nil, nil, nil, nil, nil
-	s.NodeSelector, s.Affinity, s.TopologySpreadConstraints = nil, nil, nil
+	s.NodeSelector, s.Affinity, s.TopologySpreadConstraints, s.SchedulingGroup = nil, nil, nil, nil
 	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range list {
 			list[i].Resources.Claims = nil
@@ -72,7 +72,11 @@ func ends(p *corev1.Pod) bool {
 	return false
 }
 
-// isMirror reports whether a pod here shows one of a cluster.
+// shows reports whether a pod here shows one of a cluster, and isMirror whether that is one of a Job.
+func shows(p *corev1.Pod, cluster string) bool {
+	return clusters.Shown(p) && p.Spec.NodeName == cluster
+}
+
 func isMirror(p *corev1.Pod, of *batchv1.Job, cluster string) bool {
-	return clusters.Shown(p) && p.Spec.NodeName == cluster && metav1.IsControlledBy(p, of)
+	return shows(p, cluster) && metav1.IsControlledBy(p, of)
 }

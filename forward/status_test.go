@@ -40,6 +40,8 @@ func TestStatuses(t *testing.T) {
 		{"it was suspended, resumed, and has ended", here(started(now)), there(here(), ended, started(later)), 2, true},
 		{"it is suspended there, and has no start time any more", here(started(now)), there(here(), with(batchv1.JobSuspended, "")), 1, false},
 		{"it is resumed there", here(started(now), with(batchv1.JobSuspended, "")), there(here(), started(later)), 1, true},
+		{"Kueue lets it go on there", here(suspended, with(batchv1.JobSuspended, "")), there(here(suspended), resumed, started(now)), 1, true},
+		{"Kueue lets it go on there again", here(suspended, started(now)), there(here(suspended), resumed, started(later)), 1, true},
 		{"it is suspended, here too", here(suspended, started(now)), there(here(suspended), with(batchv1.JobSuspended, "")), 1, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

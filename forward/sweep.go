@@ -26,8 +26,12 @@ func (f *Forwarder) sweeping(ctx context.Context) {
 			_, err := f.sweep(ctx, o.(*batchv1.Job))
 			f.warn(ctx, err)
 		}
+		if !f.knowsAll() {
+			return
+		}
+		waiting := f.waiting()
 		for namespace := range f.remoteJobs {
-			f.warn(ctx, f.sweepCopies(ctx, namespace))
+			f.warn(ctx, f.sweepCopies(ctx, namespace, waiting))
 		}
 	}, sweepInterval)
 }
@@ -47,29 +51,41 @@ func (f *Forwarder) sweep(ctx context.Context, r *batchv1.Job) (swept bool, err 
 	if from == "" { // somebody has removed the annotation
 		return false, nil
 	}
-	gone, err := f.isGone(ctx, from, r.Name, types.UID(r.Labels[clusters.OriginUIDLabel]))
+	gone, err := f.jobIsGone(ctx, from, r.Name, types.UID(r.Labels[clusters.OriginUIDLabel]))
 	if err != nil || !gone {
 		return false, err
 	}
 	f.Logger.Info("removed from the cluster, since it is gone here", "job", from+"/"+r.Name)
-	return true, f.removeThere(ctx, r, metav1.DeletePropagationBackground)
+	return true, f.removeThere(ctx, r, metav1.DeletePropagationBackground, metav1.Preconditions{UID: &r.UID})
 }
 
-// isGone asks whether there is no such Job here any more.
-func (f *Forwarder) isGone(ctx context.Context, namespace, name string, uid types.UID) (gone bool, err error) {
+// jobIsGone asks whether there is no such Job here any more.
+func (f *Forwarder) jobIsGone(ctx context.Context, namespace, name string, uid types.UID) (gone bool, err error) {
 	err = f.ask(ctx, func(ctx context.Context) error {
 		l, err := f.local.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
-		gone = apierrors.IsNotFound(err) || err == nil && l.UID != uid
+		gone = isGone(err) || err == nil && l.UID != uid
 		return err
 	})
-	if apierrors.IsNotFound(err) {
+	if gone {
 		err = nil
 	}
 	return gone, err
 }
 
-// sweepCopies removes copies that were made for a Job that was then not made.
-func (f *Forwarder) sweepCopies(ctx context.Context, namespace string) error {
+// waiting returns the Jobs here that may still be made there, by what is known of them. Of those of other forwarders that is not known.
+func (f *Forwarder) waiting() map[types.UID]bool {
+	all := map[types.UID]bool{}
+	for _, o := range f.localJobs.list() {
+		j := o.(*batchv1.Job)
+		if made := clusters.RecordOf(j); made == nil || made.UID == "" {
+			all[j.UID] = true
+		}
+	}
+	return all
+}
+
+// sweepCopies removes copies that were made for a Job that was then not made, and does not wait for that any more.
+func (f *Forwarder) sweepCopies(ctx context.Context, namespace string, waiting map[types.UID]bool) error {
 	return f.ask(ctx, func(ctx context.Context) error {
 		ours := metav1.ListOptions{LabelSelector: clusters.OriginLabel + "=" + string(f.origin)}
 		maps, err := f.remote.CoreV1().ConfigMaps(namespace).List(ctx, ours)
@@ -77,7 +93,7 @@ func (f *Forwarder) sweepCopies(ctx context.Context, namespace string) error {
 			return err
 		}
 		for i := range maps.Items {
-			if m := &maps.Items[i]; f.isStray(&m.ObjectMeta) {
+			if m := &maps.Items[i]; f.isStray(&m.ObjectMeta, waiting) {
 				err = f.remote.CoreV1().ConfigMaps(m.Namespace).Delete(ctx, m.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.UID}})
 				if err != nil && !apierrors.IsNotFound(err) {
 					return err
@@ -92,7 +108,7 @@ func (f *Forwarder) sweepCopies(ctx context.Context, namespace string) error {
 			return err
 		}
 		for i := range secrets.Items {
-			if s := &secrets.Items[i]; f.isStray(&s.ObjectMeta) {
+			if s := &secrets.Items[i]; f.isStray(&s.ObjectMeta, waiting) {
 				err = f.remote.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})
 				if err != nil && !apierrors.IsNotFound(err) {
 					return err
@@ -103,7 +119,8 @@ func (f *Forwarder) sweepCopies(ctx context.Context, namespace string) error {
 	})
 }
 
-// isStray reports whether a copy has no owner, and will get none: by the clock of the cluster and the one here it is old.
-func (f *Forwarder) isStray(m *metav1.ObjectMeta) bool {
-	return len(m.OwnerReferences) == 0 && f.now().Sub(m.CreationTimestamp.Time) > strayAge
+// isStray reports whether a copy has no owner, and will get none: nobody waits for it, and by the clock of the cluster and the one here it is
+// old.
+func (f *Forwarder) isStray(m *metav1.ObjectMeta, waiting map[types.UID]bool) bool {
+	return len(m.OwnerReferences) == 0 && !waiting[types.UID(m.Labels[clusters.OriginUIDLabel])] && f.now().Sub(m.CreationTimestamp.Time) > strayAge
 }

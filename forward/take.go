@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/internal/handover"
 )
@@ -28,8 +29,10 @@ func (f *Forwarder) hold(ctx context.Context, l *batchv1.Job) error {
 	if !slices.Contains(l.Finalizers, clusters.Finalizer) {
 		meta["finalizers"] = append(slices.Clone(l.Finalizers), clusters.Finalizer)
 	}
-	if clusters.RecordOf(l) == nil {
-		meta["annotations"] = map[string]string{clusters.RecordAnnotation: clusters.Record{Namespace: f.there(l)}.Annotation()}
+	if made := clusters.RecordOf(l); made == nil || made.UID == "" {
+		meta["annotations"] = map[string]string{
+			clusters.RecordAnnotation: clusters.Record{Job: l.UID, Namespace: f.into(l.Namespace)}.Annotation(),
+		}
 	}
 	return f.patchHere(ctx, l, meta)
 }
@@ -84,6 +87,9 @@ func (f *Forwarder) create(ctx context.Context, l *batchv1.Job) error {
 		return err
 	}
 	b.rename(c)
+	if err := f.unchanged(ctx, l); err != nil {
+		return err
+	}
 	made, err := f.make(ctx, c, nil)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -94,7 +100,19 @@ func (f *Forwarder) create(ctx context.Context, l *batchv1.Job) error {
 		return err
 	}
 	f.event(ctx, l, corev1.EventTypeNormal, "Forwarded", fmt.Sprintf("Created job %s/%s in the cluster %s", made.Namespace, made.Name, f.Cluster))
-	return nil
+	return f.adopt(ctx, l, made) // at once: whoever removed it before would have it made again
+}
+
+// unchanged asks whether the Job is as it was decided on. A write here is refused if it is not; one there would make a Job again that is
+// known to have been made, and removed, where that has not come through the watch yet.
+func (f *Forwarder) unchanged(ctx context.Context, l *batchv1.Job) error {
+	return f.ask(ctx, func(ctx context.Context) error {
+		is, err := f.local.BatchV1().Jobs(l.Namespace).Get(ctx, l.Name, metav1.GetOptions{})
+		if err == nil && (is.UID != l.UID || is.ResourceVersion != l.ResourceVersion) {
+			err = apierrors.NewConflict(batchv1.Resource("jobs"), l.Name, errors.New("it has changed meanwhile"))
+		}
+		return err
+	})
 }
 
 // make makes a Job there, or has the cluster try whether it could be made.
@@ -213,7 +231,7 @@ func (f *Forwarder) adopt(ctx context.Context, l, r *batchv1.Job) error {
 		return err
 	}
 	return f.patchHere(ctx, l, map[string]any{"annotations": map[string]string{
-		clusters.RecordAnnotation: clusters.Record{UID: r.UID, Namespace: r.Namespace, Cluster: id}.Annotation(),
+		clusters.RecordAnnotation: clusters.Record{Job: l.UID, UID: r.UID, Namespace: r.Namespace, Cluster: id}.Annotation(),
 	}})
 }
 
@@ -236,8 +254,16 @@ func (f *Forwarder) pass(ctx context.Context, l, r *batchv1.Job) error {
 // bring brings the status back, and before that says how a Job has ended, all that is known of its pods.
 func (f *Forwarder) bring(ctx context.Context, l, r *batchv1.Job) error {
 	if finished(r) && !finished(l) {
-		if err := f.settle(ctx, l, r); err != nil {
+		lost, err := f.settle(ctx, l, r)
+		if err != nil {
 			return err
+		}
+		if came := f.comesLate(l, r); came != nil {
+			return f.patchHere(ctx, l, map[string]any{"annotations": map[string]string{clusters.RecordAnnotation: came.Annotation()}})
+		}
+		if lost != nil {
+			f.event(ctx, l, corev1.EventTypeWarning, "PodsLost",
+				fmt.Sprintf("Not all is known of the pods that the Job had in the cluster %s: %v", f.Cluster, lost))
 		}
 	}
 	for _, s := range Statuses(l, r, f.now()) {
@@ -250,15 +276,32 @@ func (f *Forwarder) bring(ctx context.Context, l, r *batchv1.Job) error {
 	return nil
 }
 
-// fail ends the Job here, unless it was made in another cluster than the one that is reached: somebody has given the forwarder a wrong
-// kubeconfig, and the Job goes on where it is.
+// late is how long after its end a Job may end here before that is recorded.
+const late = time.Minute
+
+// comesLate returns the record of a Job that has ended long ago, as while the line was cut, with the time when that is known here: its TTL
+// counts from then.
+func (f *Forwarder) comesLate(l, r *batchv1.Job) *clusters.Record {
+	record, now := clusters.RecordOf(l), metav1.NewTime(f.now().Truncate(time.Second))
+	if record == nil || record.Came != nil || now.Sub(batch.End(&r.Status).LastTransitionTime.Time) < late {
+		return nil
+	}
+	record.Came = &now
+	return record
+}
+
+// fail ends the Job here, unless it was made in another cluster than the one that is reached, as far as may be known: somebody has given the
+// forwarder a wrong kubeconfig, and the Job goes on where it is.
 func (f *Forwarder) fail(ctx context.Context, l *batchv1.Job) error {
 	id, err := f.identity(ctx)
 	if err != nil {
 		return err
 	}
-	if made := clusters.RecordOf(l); made != nil && made.Cluster != "" && id != "" && made.Cluster != id {
-		const other = "The forwarder reaches another cluster than the one in which the Job was made"
+	if made := clusters.RecordOf(l); made != nil && made.Cluster != "" && made.Cluster != id {
+		other := "The forwarder reaches another cluster than the one in which the Job was made"
+		if id == "" {
+			other = "The forwarder does not find the Job, and may not get the namespace kube-system, by which it would know the cluster in which it was made"
+		}
 		if err := f.tell(ctx, l, clusters.Unreachable, clusters.ReasonOtherCluster, other); err != nil {
 			return err
 		}
@@ -275,24 +318,26 @@ func (f *Forwarder) fail(ctx context.Context, l *batchv1.Job) error {
 	return nil
 }
 
-// remove removes the Job there.
+// remove removes the Job there. One that is removed because it has not ended must be the latest: a list of it may be old.
 func (f *Forwarder) remove(ctx context.Context, l, r *batchv1.Job) error {
 	policy := metav1.DeletePropagationBackground
 	if slices.Contains(l.Finalizers, metav1.FinalizerDeleteDependents) {
 		policy = metav1.DeletePropagationForeground
 	}
-	if err := f.removeThere(ctx, r, policy); err != nil {
+	is := metav1.Preconditions{UID: &r.UID}
+	if l.DeletionTimestamp == nil {
+		is.ResourceVersion = &r.ResourceVersion
+	}
+	if err := f.removeThere(ctx, r, policy, is); err != nil {
 		return err
 	}
 	f.queue.AddAfter(key{ofJob, l.Namespace, l.Name}, firstRetry)
 	return nil
 }
 
-func (f *Forwarder) removeThere(ctx context.Context, r *batchv1.Job, policy metav1.DeletionPropagation) error {
+func (f *Forwarder) removeThere(ctx context.Context, r *batchv1.Job, policy metav1.DeletionPropagation, is metav1.Preconditions) error {
 	err := f.ask(ctx, func(ctx context.Context) error {
-		return f.remote.BatchV1().Jobs(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{
-			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &r.UID},
-		})
+		return f.remote.BatchV1().Jobs(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &is})
 	})
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -19,12 +19,19 @@ import (
 // stores are the objects of a kind by namespaces that are watched: one for all, or one each.
 type stores map[string]cache.Store
 
+// of returns the store of a namespace; nil if that is not watched.
+func (s stores) of(namespace string) cache.Store {
+	if store := s[namespace]; store != nil {
+		return store
+	}
+	return s[metav1.NamespaceAll]
+}
+
+func (s stores) watches(namespace string) bool { return s.of(namespace) != nil }
+
 // get returns an object; nil if it is not known.
 func (s stores) get(namespace, name string) any {
-	store := s[namespace]
-	if store == nil {
-		store = s[metav1.NamespaceAll]
-	}
+	store := s.of(namespace)
 	if store == nil {
 		return nil
 	}
@@ -52,18 +59,18 @@ func (f *Forwarder) watch(begin func(func(context.Context))) {
 	ours := func(o *metav1.ListOptions) { o.LabelSelector = clusters.OriginLabel + "=" + string(f.origin) }
 	everything := func(*metav1.ListOptions) {}
 	for _, ns := range here {
-		f.localJobs[ns] = follow(begin, f.local.BatchV1().RESTClient(), "jobs", ns, everything, &batchv1.Job{}, f.onlyForwarded, func(o runtime.Object) {
+		f.localJobs[ns] = f.follow(begin, f.local.BatchV1().RESTClient(), "jobs", ns, everything, &batchv1.Job{}, f.onlyForwarded, func(o runtime.Object) {
 			if j := o.(*batchv1.Job); f.isForwarded(j) {
 				f.queue.Add(key{ofJob, j.Namespace, j.Name})
 			}
 		})
 	}
 	for _, ns := range there {
-		f.remoteJobs[ns] = follow(begin, f.remote.BatchV1().RESTClient(), "jobs", ns, ours, &batchv1.Job{}, lighter, func(o runtime.Object) {
+		f.remoteJobs[ns] = f.follow(begin, f.remote.BatchV1().RESTClient(), "jobs", ns, ours, &batchv1.Job{}, lighter, func(o runtime.Object) {
 			j := o.(*batchv1.Job)
 			f.queue.Add(key{ofJob, j.Annotations[clusters.NamespaceAnnotation], j.Name})
 		})
-		f.remotePods[ns] = follow(begin, f.remote.CoreV1().RESTClient(), "pods", ns, ours, &corev1.Pod{}, lighter, func(o runtime.Object) {
+		f.remotePods[ns] = f.follow(begin, f.remote.CoreV1().RESTClient(), "pods", ns, ours, &corev1.Pod{}, lighter, func(o runtime.Object) {
 			p := o.(*corev1.Pod)
 			f.queue.Add(key{ofPod, p.Namespace, p.Name})
 		})
@@ -74,7 +81,7 @@ func (f *Forwarder) watch(begin func(func(context.Context))) {
 }
 
 // follow watches objects of a kind, keeps them, and calls changed with each that has come, changed or gone.
-func follow(
+func (f *Forwarder) follow(
 	begin func(func(context.Context)), client rest.Interface, resource, namespace string, options func(*metav1.ListOptions), kind runtime.Object,
 	transform cache.TransformFunc, changed func(runtime.Object),
 ) cache.Store {
@@ -93,7 +100,13 @@ func follow(
 		},
 	})
 	begin(func(ctx context.Context) { controller.RunWithContext(ctx) })
+	f.synced = append(f.synced, controller.HasSynced)
 	return store
+}
+
+// knowsAll reports whether all that is watched has come at least once.
+func (f *Forwarder) knowsAll() bool {
+	return !slices.ContainsFunc(f.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
 // isForwarded reports whether a Job is one of the cluster's.

@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,7 +36,7 @@ func (f Forwarded) Validate(ctx context.Context, a admission.Attributes, _ admis
 	if !ok || a.GetSubresource() != "" {
 		return nil
 	}
-	cluster := clusters.Of(j)
+	cluster := cmp.Or(clusters.Of(j), clusters.OverflowTo(j))
 	if cluster == "" || a.GetOperation() == admission.Delete && !slices.Contains(j.Finalizers, clusters.Finalizer) {
 		return nil
 	}
@@ -44,6 +45,9 @@ func (f Forwarded) Validate(ctx context.Context, a admission.Attributes, _ admis
 		return err
 	}
 	waits := "the Job waits"
+	if clusters.OverflowTo(j) != "" {
+		waits = "the Job waits here"
+	}
 	if a.GetOperation() == admission.Delete {
 		waits = fmt.Sprintf("job %s stays until one has removed it there", j.Name)
 	}

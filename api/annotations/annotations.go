@@ -11,6 +11,7 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/jobset"
@@ -82,6 +83,11 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		batch.MovingAnnotation,
 		`where the Job is being moved to (jobctl move), for as long as that takes: it is suspended, and nobody can resume it. Read-only.`,
 	},
+	{
+		clusters.OverflowAfterAnnotation,
+		`for how long a Job whose spec.managedBy is jobd.dev/overflow.CLUSTER waits for its first pod here ("10m", the default): after that it runs in that cluster.`,
+	},
+	{clusters.OverflowedAnnotation, `when such a Job went to its cluster. Read-only.`},
 	{batch.MovedFromAnnotation, `the UID that the Job had on the machine from which it was moved. jobctl move sets it.`},
 	{batch.AttemptsAnnotation, `the attempts before the current one, which jobctl retry records. Read-only.`},
 	{
@@ -160,7 +166,7 @@ func without(list []annotation, names ...string) []annotation {
 // inTemplates are those of a Job that its template has.
 var inTemplates = without(
 	ofJobs, batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation, notices.EveryAnnotation, batch.ManifestHashAnnotation,
-	batch.StartAtAnnotation, batch.MovingAnnotation, batch.MovedFromAnnotation,
+	batch.StartAtAnnotation, batch.MovingAnnotation, batch.MovedFromAnnotation, clusters.OverflowedAnnotation,
 )
 
 // documented lists the annotations of each type, and of each template of one.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/jobset"
@@ -41,6 +42,8 @@ var examples = map[string]string{
 	batch.AttemptsAnnotation:                    `[{"attempt":1,...}]`,
 	batch.AttemptAnnotation:                     "2",
 	batch.MovingAnnotation:                      `{"to":"big"}`,
+	clusters.OverflowAfterAnnotation:            "10m",
+	clusters.OverflowedAnnotation:               "2026-01-31T22:00:00Z",
 	batch.MovedFromAnnotation:                   "4c1f7c5e-8a52-4d9b-9d3b-0f6f0c1f6a2e",
 	batch.SchedulesAnnotation:                   "30 6 * * 1-5; 0 9 * * 6",
 	batch.JitterAnnotation:                      "10m",

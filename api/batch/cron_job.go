@@ -126,6 +126,7 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 	errs = append(errs, core.ValidateWindow(spec.JobTemplate.Annotations, annotations)...)
 	errs = append(errs, core.ValidatePreemptBy(spec.JobTemplate.Annotations, annotations)...)
 	errs = append(errs, validateKeepLogs(spec.JobTemplate.Annotations, annotations)...)
+	errs = append(errs, validateOverflow(spec.JobTemplate.Annotations, &spec.JobTemplate.Spec, annotations)...)
 	errs = append(errs, notices.Validate(spec.JobTemplate.Annotations, annotations)...)
 	if template.Selector != nil {
 		errs = append(errs, field.Invalid(at.Child("selector"), template.Selector, "`selector` will be auto-generated"))

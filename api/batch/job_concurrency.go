@@ -4,6 +4,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 )
 
@@ -39,9 +40,7 @@ func HeldBack(j *batchv1.Job) bool {
 }
 
 // managedHere reports whether no other controller manages a Job (JobSpec.ManagedBy).
-func managedHere(j *batchv1.Job) bool {
-	return ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) == batchv1.JobControllerName
-}
+func managedHere(j *batchv1.Job) bool { return clusters.ManagedHere(j) }
 
 // GroupShown is what a table says of a Job that waits for a place in a group.
 func GroupShown(name string) string { return "Group:" + name }

@@ -72,8 +72,7 @@ func MoveJob(j *batchv1.Job, ask Move) error {
 	case ask.Cancel && is == nil:
 		return nil
 	case ask.Cancel:
-		delete(j.Annotations, MovingAnnotation)
-		setSuspend(j, is.Suspended)
+		EndMove(j)
 		return nil
 	case is != nil && is.To != ask.To:
 		return refuse("the Job is being moved to " + is.To + ": finish that, or cancel it")
@@ -83,13 +82,26 @@ func MoveJob(j *batchv1.Job, ask Move) error {
 	if why := unmovable(j); why != "" {
 		return refuse(why)
 	}
-	text, err := json.Marshal(Moving{To: ask.To, Suspended: ptr.Deref(j.Spec.Suspend, false)})
+	return BeginMove(j, ask.To)
+}
+
+// BeginMove holds a Job that is to be moved to a place.
+func BeginMove(j *batchv1.Job, to string) error {
+	text, err := json.Marshal(Moving{To: to, Suspended: ptr.Deref(j.Spec.Suspend, false)})
 	if err != nil {
 		return err
 	}
 	metav1.SetMetaDataAnnotation(&j.ObjectMeta, MovingAnnotation, string(text))
 	setSuspend(j, true)
 	return nil
+}
+
+// EndMove lets a Job that is held for a move be as it was before.
+func EndMove(j *batchv1.Job) {
+	if m := MovingOf(j.Annotations); m != nil {
+		delete(j.Annotations, MovingAnnotation)
+		setSuspend(j, m.Suspended)
+	}
 }
 
 func setSuspend(j *batchv1.Job, suspend bool) {

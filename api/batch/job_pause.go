@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/podspec"
 )
@@ -92,9 +93,9 @@ func ValidatePaused(annotations, old map[string]string, path *field.Path) field.
 }
 
 // keepWritten keeps the annotations of a Job that clients do not write: AttemptsAnnotation, which only the subresource retry
-// changes, MovingAnnotation, which only move does, and PausedForAnnotation.
+// changes, MovingAnnotation, which only move does, PausedForAnnotation, and clusters.OverflowedAnnotation.
 func keepWritten(job, old *batchv1.Job) {
-	for _, name := range []string{AttemptsAnnotation, MovingAnnotation, PausedForAnnotation} {
+	for _, name := range []string{AttemptsAnnotation, MovingAnnotation, PausedForAnnotation, clusters.OverflowedAnnotation} {
 		if was, ok := old.Annotations[name]; ok {
 			metav1.SetMetaDataAnnotation(&job.ObjectMeta, name, was)
 		} else {

@@ -5,6 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/clusters"
 )
 
 // The labels that a Job's pods carried before labels had a prefix. Many scripts still select by them.
@@ -23,6 +25,7 @@ func PrepareJob(job *batchv1.Job) {
 	delete(job.Annotations, PausedForAnnotation)
 	delete(job.Annotations, ResumedAnnotation)
 	delete(job.Annotations, MovingAnnotation)
+	delete(job.Annotations, clusters.OverflowedAnnotation)
 	if !ptr.Deref(job.Spec.ManualSelector, false) {
 		generateSelector(job)
 	}

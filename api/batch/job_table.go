@@ -95,6 +95,7 @@ func jobDuration(job *batchv1.Job, now time.Time) string {
 	return duration.HumanDuration(end.Sub(start.Time))
 }
 
+// ConditionTrue reports whether a condition of a Job is there and true.
 func ConditionTrue(conditions []batchv1.JobCondition, t batchv1.JobConditionType) bool {
 	for _, c := range conditions {
 		if c.Type == t {

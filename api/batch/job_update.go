@@ -27,6 +27,7 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	errs = append(errs, core.ValidateWindow(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, core.ValidatePreemptBy(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateKeepLogs(job.Annotations, metadata.Child("annotations"))...)
+	errs = append(errs, validateOverflow(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	errs = append(errs, validateMoving(job)...)
 	errs = append(errs, notices.Validate(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, ValidateJobSpec(&job.Spec, path)...)

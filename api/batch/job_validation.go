@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/notices"
 )
@@ -49,6 +50,7 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	errs = append(errs, core.ValidateWindow(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, core.ValidatePreemptBy(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateKeepLogs(job.Annotations, metadata.Child("annotations"))...)
+	errs = append(errs, validateOverflow(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	errs = append(errs, notices.Validate(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateGeneratedLabels(job)...)
 	errs = append(errs, ValidateJobSpec(&job.Spec, field.NewPath("spec"))...)
@@ -135,6 +137,9 @@ func ValidateJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, utilvalidation.IsDomainPrefixedPath(path.Child("managedBy"), *spec.ManagedBy)...)
 		if len(*spec.ManagedBy) > maxManagedByLength {
 			errs = append(errs, field.TooLong(path.Child("managedBy"), *spec.ManagedBy, maxManagedByLength))
+		}
+		if why := clusters.Misnamed(*spec.ManagedBy); why != "" {
+			errs = append(errs, field.Invalid(path.Child("managedBy"), *spec.ManagedBy, why))
 		}
 	}
 	errs = append(errs, validateCompletionMode(spec, path)...)

@@ -58,6 +58,9 @@ func Manager(cluster string) string { return prefix + cluster }
 
 // Of returns the cluster in which a Job is to run; empty if it is to run in none.
 func Of(j *batchv1.Job) string {
+	if IsOverflowed(j) {
+		return OverflowTo(j)
+	}
 	cluster, _ := strings.CutPrefix(ptr.Deref(j.Spec.ManagedBy, ""), prefix)
 	if Manager(cluster) != ptr.Deref(j.Spec.ManagedBy, "") {
 		return ""
@@ -71,31 +74,47 @@ func IsMark(name string) bool { return strings.HasPrefix(name, prefix) }
 // Record is what is known of the Job there. It is written before that is made, and again once it is, so that whatever is interrupted it is
 // made once.
 type Record struct {
+	// Job is the UID of the Job here: the annotation of one that was made of the manifest of another tells nothing.
+	Job types.UID `json:"job"`
 	// UID is that of the Job there; empty before it is known that it was made.
 	UID types.UID `json:"uid,omitempty"`
 	// Namespace is that of the Job there.
 	Namespace string `json:"namespace"`
 	// Cluster tells the cluster from others; empty if the forwarder may not know.
 	Cluster types.UID `json:"cluster,omitempty"`
+	// Came is when it was known here that the Job has ended, if that was long afterwards by the clock of the cluster.
+	Came *metav1.Time `json:"came,omitempty"`
 }
 
-// RecordOf returns the record of a Job; nil if it has none, or one that somebody has spoiled.
+// RecordOf returns the record of a Job; nil if it has none, that of another Job, or one that somebody has spoiled. Whoever may change the Job
+// may write it, so nothing follows from it for what is not the Job's own.
 func RecordOf(j *batchv1.Job) *Record {
 	text, ok := j.Annotations[RecordAnnotation]
 	if !ok {
 		return nil
 	}
 	r := &Record{}
-	if err := json.Unmarshal([]byte(text), r); err != nil {
+	if err := json.Unmarshal([]byte(text), r); err != nil || r.Job != j.UID {
 		return nil
 	}
 	return r
 }
 
+// Ended returns when a Job has ended for those who wait for it here, by the time that its status says: not before that was known here.
+func Ended(j *batchv1.Job, at time.Time) time.Time {
+	if Of(j) == "" {
+		return at
+	}
+	if r := RecordOf(j); r != nil && r.Came != nil && r.Came.After(at) {
+		return r.Came.Time
+	}
+	return at
+}
+
 // Annotation returns the record as text.
 func (r Record) Annotation() string {
 	text, err := json.Marshal(r)
-	if err != nil { // it consists of strings
+	if err != nil { // it consists of strings and a time
 		panic(err)
 	}
 	return string(text)

@@ -26,12 +26,12 @@ func TestOf(t *testing.T) {
 }
 
 func TestRecord(t *testing.T) {
-	r := Record{UID: "u", Namespace: "n", Cluster: "c"}
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{RecordAnnotation: r.Annotation()}}}
+	r := Record{Job: "j", UID: "u", Namespace: "n", Cluster: "c"}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "j", Annotations: map[string]string{RecordAnnotation: r.Annotation()}}}
 	if got := RecordOf(j); got == nil || *got != r {
 		t.Errorf("got %+v", got)
 	}
-	for _, spoiled := range []string{"", "x", `{"uid": 3}`} {
+	for _, spoiled := range []string{"", "x", `{"uid": 3}`, Record{Job: "another", UID: "u"}.Annotation()} {
 		j.Annotations[RecordAnnotation] = spoiled
 		if got := RecordOf(j); got != nil {
 			t.Errorf("%q: %+v", spoiled, got)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/indexes"
 	"github.com/jobd/jobd/internal/quantity"
@@ -76,7 +77,7 @@ func Begin(j *batchv1.Job, ask Request, by string, now time.Time) error {
 		return refuse("the Job is being deleted")
 	case set != "":
 		return refuse("the Job belongs to the JobSet " + set + ", which would end another attempt: " + batch.SetIsFinal)
-	case ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName:
+	case !clusters.ManagedHere(j):
 		return refuse("another controller manages the Job (spec.managedBy): " + *j.Spec.ManagedBy)
 	case end != nil && end.Type == batchv1.JobComplete:
 		return refuse("the Job is complete, so nothing is left to run again")

@@ -363,6 +363,7 @@ func (s *Server) admission() admission.Interface {
 		admit.ManualSelectors{Store: c.Store},
 		admit.After{Store: c.Store},
 		admit.Forwarded{Store: c.Store},
+		admit.Shown{Access: s.access},
 		admit.IndexEnv{Store: c.Store},
 		admit.Controllers{Store: c.Store},
 		admit.AccountRole{Store: c.Store, Access: s.access},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +16,6 @@ import (
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/forecast"
 	"github.com/jobd/jobd/api/gpus"
 	wire "github.com/jobd/jobd/api/history"
@@ -589,10 +587,8 @@ func (q *question) missing(kind, namespace, name string) (missing, known bool) {
 
 // forwarder reports whether a forwarder serves a cluster.
 func (q *question) forwarder(cluster string) (served, known bool) {
-	err := q.Store.View(func(s *store.Snapshot) error {
-		lease := &coordinationv1.Lease{}
-		ok, err := objects.Read(s, store.Key(objects.Leases, clusters.LeaseNamespace, clusters.LeaseName(cluster)), lease)
-		served = ok && clusters.Served(lease, time.Now())
+	err := q.Store.View(func(s *store.Snapshot) (err error) {
+		served, err = objects.Forwarder(s, cluster, time.Now())
 		return err
 	})
 	return served, err == nil

@@ -147,6 +147,7 @@ var jobCauses = []jobCause{
 	jobFailures,
 	jobRunning,
 	failuresLeft,
+	jobOverflows,
 	jobDeadline,
 	jobSignaled,
 	jobSuccessRules,

@@ -9,8 +9,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/job"
 )
 
 // jobInCluster is spec.managedBy of a cluster, in which a forwarder runs the Job.
@@ -20,10 +22,15 @@ func jobInCluster(v *jobView, cluster string) []why.Cause {
 	}
 	c := why.Cause{Type: "InCluster", Details: map[string]string{"cluster": cluster}}
 	record := clusters.RecordOf(v.job)
+	brief := "goes to the cluster " + cluster
 	if record != nil && record.UID != "" {
+		brief = "waits in the cluster " + cluster
 		c.Message = fmt.Sprintf("It runs in the cluster %s, as %s/%s there.", cluster, record.Namespace, v.job.Name)
 	} else {
 		c.Message = fmt.Sprintf("It is to run in the cluster %s, and was not made there yet.", cluster)
+	}
+	if batch.State(v.job) == batch.StateWaiting {
+		c.Brief = brief
 	}
 	told := func(t batchv1.JobConditionType) *batchv1.JobCondition {
 		for i := range v.job.Status.Conditions {
@@ -46,6 +53,27 @@ func jobInCluster(v *jobView, cluster string) []why.Cause {
 	case record == nil && v.Now.Sub(v.job.CreationTimestamp.Time) > untaken:
 		c.Brief = "not taken by the forwarder of " + cluster
 		c.Message += fmt.Sprintf(" Its forwarder has not taken it: it may be there for other namespaces than %s.", v.job.Namespace)
+	}
+	return []why.Cause{c}
+}
+
+// jobOverflows is a Job that goes to a cluster if it does not start here in time.
+func jobOverflows(v *jobView) []why.Cause {
+	cluster, start := clusters.OverflowTo(v.job), v.job.Status.StartTime
+	if cluster == "" || start == nil || v.end != nil || v.suspended() || batch.State(v.job) != batch.StateWaiting || !job.Managed(v.job) {
+		return nil
+	}
+	after, ok := clusters.OverflowAfter(v.job.Annotations)
+	if s := &v.job.Status; !ok || s.Succeeded+s.Failed > 0 {
+		return nil
+	}
+	at := start.Add(after)
+	c := why.Cause{
+		Type: "Overflows", Until: why.At(at), Details: map[string]string{"cluster": cluster},
+		Message: fmt.Sprintf("If none of its pods has started here by %s, it goes to the cluster %s.", at.UTC().Format(time.RFC3339), cluster),
+	}
+	if v.unserved(cluster) {
+		c.Message += " " + v.noForwarder(cluster)
 	}
 	return []why.Cause{c}
 }

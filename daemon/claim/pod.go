@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/ephemeral"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -25,8 +26,11 @@ type Use struct {
 // Key returns the key of a claim in the store.
 func Key(namespace, name string) string { return store.Key(objects.Claims, namespace, name) }
 
-// UsesOf returns the claims that a pod uses.
+// UsesOf returns the claims that a pod uses. One that shows a pod of a cluster uses those of that.
 func UsesOf(p *corev1.Pod) []Use {
+	if clusters.Shown(p) {
+		return nil
+	}
 	var uses []Use
 	for i := range p.Spec.Volumes {
 		v := &p.Spec.Volumes[i]

@@ -277,6 +277,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		tend.NewDiskLimits(timers, tended),
 		budgets,
 		upkeep.NewJobTTL(timers, jobs, config.Settings.TTL),
+		upkeep.NewOverflow(timers, jobs),
 		ledger,
 		upkeep.NewClusterRoles(),
 		upkeep.NewTokenSecrets(config.Tokens, config.RootCA, objects),

@@ -7,23 +7,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 )
 
 // TTL is for how long Jobs are kept after their end that do not say so themselves. 0: forever.
 type TTL struct{ Complete, Failed time.Duration }
 
 // Expires returns the time at which a Job is to be removed, false if it is not finished, is being deleted already, or has
-// no TTL. The TTL counts from the transition of the final condition, also if it is changed later.
+// no TTL. The TTL counts from the transition of the final condition, also if it is changed later, and from when that was known here if the
+// Job ran in a cluster: nobody has seen before how it ended.
 func (t TTL) Expires(j *batchv1.Job) (time.Time, bool) {
 	end := batch.End(&j.Status)
 	if end == nil || j.DeletionTimestamp != nil {
 		return time.Time{}, false
 	}
+	from := clusters.Ended(j, end.LastTransitionTime.Time)
 	if ttl := j.Spec.TTLSecondsAfterFinished; ttl != nil {
-		return end.LastTransitionTime.Add(time.Duration(*ttl) * time.Second), true
+		return from.Add(time.Duration(*ttl) * time.Second), true
 	}
 	if ttl, _ := t.Of(j); ttl > 0 {
-		return end.LastTransitionTime.Add(ttl), true
+		return from.Add(ttl), true
 	}
 	return time.Time{}, false
 }

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/clusters"
 )
 
 func TestExpires(t *testing.T) {
@@ -20,6 +22,10 @@ func TestExpires(t *testing.T) {
 			}},
 		}
 	}
+	came := metav1.NewTime(end.Add(time.Hour))
+	late := finished(batchv1.JobComplete, ptr.To[int32](5))
+	late.Spec.ManagedBy = ptr.To(clusters.Manager("prod"))
+	late.Annotations = map[string]string{clusters.RecordAnnotation: clusters.Record{Came: &came}.Annotation()}
 	deleted := finished(batchv1.JobComplete, ptr.To[int32](5))
 	deleted.DeletionTimestamp = &metav1.Time{Time: end}
 	cases := map[string]struct {
@@ -29,6 +35,7 @@ func TestExpires(t *testing.T) {
 		"a complete Job, its TTL after the end": {finished(batchv1.JobComplete, ptr.To[int32](5)), end.Add(5 * time.Second)},
 		"a failed Job as well":                  {finished(batchv1.JobFailed, ptr.To[int32](5)), end.Add(5 * time.Second)},
 		"0 means at once":                       {finished(batchv1.JobFailed, ptr.To[int32](0)), end},
+		"from when it is known that it ended":   {late, came.Add(5 * time.Second)},
 		"without a TTL never":                   {finished(batchv1.JobComplete, nil), time.Time{}},
 		"not yet, while pods still terminate":   {finished(batchv1.JobFailureTarget, ptr.To[int32](5)), time.Time{}},
 		"not again, once it is being deleted":   {deleted, time.Time{}},

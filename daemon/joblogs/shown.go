@@ -46,7 +46,11 @@ func (k *Logs) Keep(p *corev1.Pod, container string, attempt int, after clusters
 	if err := files.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return end, err
 	}
-	if err := logs.Append(path, k.limit, lines, k.now()); err != nil {
+	last := end.Time // of which the rest may come of a line that was too long
+	if last.IsZero() {
+		last = k.now()
+	}
+	if err := logs.Append(path, k.limit, lines, last); err != nil {
 		return end, err
 	}
 	return endOf(path)

@@ -48,11 +48,20 @@ func TestLogsOfACluster(t *testing.T) {
 	if end, err = f.Keep(p, "c", 0, end, []byte("2026-11-30T11:00:02Z d\n")); err != nil || end.Lines != 1 {
 		t.Fatalf("%+v: %v", end, err)
 	}
+	until := end.Time
+	for _, piece := range []string{"", "e", "f\n"} { // of a line that is too long to be brought at once
+		if piece == "" {
+			piece = "2026-11-30T11:00:02Z "
+		}
+		if end, err = f.Keep(p, "c", 0, end, []byte(piece)); err != nil || !end.Time.Equal(until) || end.Lines != 2 {
+			t.Fatalf("%q: %+v: %v", piece, end, err)
+		}
+	}
 	r, err := f.Open(t.Context(), p, &corev1.PodLogOptions{Container: "c"})
 	f.must(err)
 	text, err := io.ReadAll(r)
 	f.must(err)
-	if string(text) != "a\nb\nc\nd\n" {
+	if string(text) != "a\nb\nc\nd\nef\n" {
 		t.Errorf("the log is %q", text)
 	}
 	if node, err := f.Elsewhere(f.job); node != "" || err != nil {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/follow"
 	"github.com/jobd/jobd/internal/multimap"
@@ -235,12 +236,12 @@ func (x *index) takeChanged() map[serviceRef]struct{} {
 	return taken
 }
 
-// setPod folds in a pod.
+// setPod folds in a pod. The address of one that shows one of a cluster is in the network of that: here it would be another's, or nobody's.
 func (x *index) setPod(p *corev1.Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	addr := x.addressOf(p)
-	if p.Status.PodIP == "" || !addr.IsValid() || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if clusters.Shown(p) || p.Status.PodIP == "" || !addr.IsValid() || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		x.dropPod(p.Namespace, p.Name)
 		return
 	}

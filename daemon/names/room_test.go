@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/runtime/network"
 )
 
@@ -198,5 +199,18 @@ func TestAddressesAreThoseOnRecord(t *testing.T) {
 		if got, _, _ := x.Lookup(name); fmt.Sprint(got) != want {
 			t.Errorf("%s is %v, want %s", name, got, want)
 		}
+	}
+}
+
+// A pod that shows one of a cluster is in the network of that: no Service here leads there.
+func TestPodsOfAClusterAreInNoService(t *testing.T) {
+	x := newIndex()
+	x.setService(newServiceNamed("web"))
+	x.setPod(newPodAt("web-1", "web", "10.64.0.2"))
+	x.setPod(newPodAt("web-2", "web", "10.244.0.2", func(p *corev1.Pod) {
+		p.Spec.NodeName, p.Spec.SchedulerName = "prod", clusters.Scheduler("prod")
+	}))
+	if got, _, _ := x.Lookup("web.ns.svc"); fmt.Sprint(got) != "[10.64.0.2]" {
+		t.Errorf("got %v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/hostimage"
 	"github.com/jobd/jobd/api/images"
 )
@@ -86,7 +87,8 @@ const prefix = "jobd.dev/"
 
 // silent are annotations of jobd of which nobody expects anything elsewhere.
 var silent = []string{
-	batch.MovingAnnotation, batch.MovedFromAnnotation, batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation,
+	batch.MovingAnnotation, batch.MovedFromAnnotation, clusters.OverflowAfterAnnotation, clusters.OverflowedAnnotation,
+	batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation,
 	batch.ManifestHashAnnotation, batch.PrioritizedAnnotation,
 	batch.ScriptAnnotation, // the downward API of a cluster shows it as well
 }

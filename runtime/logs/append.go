@@ -27,8 +27,8 @@ func End(path string) (at time.Time, lines int, err error) {
 const mostAtOnce = 64 << 10
 
 // Append appends lines to a log of which another server has given the times: "TIME TEXT". A line without a time has that of the one before,
-// or now. Which stream they were written to is not known.
-func Append(path string, limit Limit, lines []byte, now time.Time) error {
+// the first one at. Which stream they were written to is not known.
+func Append(path string, limit Limit, lines []byte, at time.Time) error {
 	log, err := OpenFile(path, limit)
 	if err != nil {
 		return err
@@ -47,8 +47,8 @@ func Append(path string, limit Limit, lines []byte, now time.Time) error {
 		line, rest, ends := bytes.Cut(lines, []byte{'\n'})
 		lines = rest
 		stamp, content, cut := bytes.Cut(line, []byte{' '})
-		if at, err := time.Parse(timeRead, string(stamp)); err == nil && cut {
-			now, line = at, content
+		if stamped, err := time.Parse(timeRead, string(stamp)); err == nil && cut {
+			at, line = stamped, content
 		}
 		for first := true; first || len(line) > 0; first = false {
 			piece := line[:min(len(line), maxRecord)]
@@ -57,7 +57,7 @@ func Append(path string, limit Limit, lines []byte, now time.Time) error {
 			if len(line) > 0 || !ends {
 				tag = " P "
 			}
-			records = now.UTC().AppendFormat(records, timeWritten)
+			records = at.UTC().AppendFormat(records, timeWritten)
 			records = append(append(append(append(records, " "+string(Stdout)...), tag...), piece...), '\n')
 			if len(records) >= mostAtOnce {
 				if err := flush(); err != nil {

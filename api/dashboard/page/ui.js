@@ -52,7 +52,8 @@ export function quantity(text) {
 // awaits says whether a suspended Job is resumed by jobd, once others have ended or at a time, as Awaits of api/batch does.
 export const awaits = ({metadata: {annotations = {}}, spec = {}}) =>
   !!(annotations['jobd.dev/after'] || annotations['jobd.dev/start-at']) && !annotations['jobd.dev/resumed-at'] &&
-  (spec.managedBy ?? 'kubernetes.io/job-controller') === 'kubernetes.io/job-controller';
+  ((spec.managedBy ?? 'kubernetes.io/job-controller') === 'kubernetes.io/job-controller' ||
+    spec.managedBy.startsWith('jobd.dev/overflow.') && !annotations['jobd.dev/overflowed-at']);
 
 // jobState is a Job's state in a word, as State of api/batch has it (a test in daemon/e2e compares the two), and the reason of
 // its end.

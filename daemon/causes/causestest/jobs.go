@@ -106,7 +106,17 @@ func jobs() map[string]Case {
 			Job:    newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/other") }),
 			Reason: "managed by example.com/other, not here", Start: CannotAlone,
 		},
-		"in a cluster": {Job: inCluster(nil), Start: Waits},
+		"in a cluster": {Job: inCluster(nil), Reason: "goes to the cluster prod", Start: Waits},
+		"made in a cluster": {
+			Job: inCluster(func(j *batchv1.Job) {
+				j.Annotations = map[string]string{clusters.RecordAnnotation: clusters.Record{Job: j.UID, UID: "r", Namespace: "n"}.Annotation()}
+			}),
+			Reason: "waits in the cluster prod", Start: Waits,
+		},
+		"may overflow": {
+			Job: newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To(clusters.OverflowManager("prod")) }), World: refused(2, quota),
+			Reason: "pods refused: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1", Start: CannotAlone,
+		},
 		"no forwarder": {
 			Job: inCluster(nil), World: causes.World{Forwarder: func(string) (bool, bool) { return false, true }},
 			Reason: "no forwarder for the cluster prod", Start: CannotAlone,

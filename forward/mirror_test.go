@@ -1,0 +1,72 @@
+package forward
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/jobd/jobd/api/clusters"
+)
+
+// A pod that cannot be shown, since another has its name here, keeps none of the others from being shown before their Job ends.
+func TestOnePodThatCannotBeShown(t *testing.T) {
+	l := here(made)
+	r := there(l, ended)
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: name, UID: "there", Labels: map[string]string{batchv1.ControllerUidLabel: string(r.UID)},
+			},
+			Status: corev1.PodStatus{Phase: corev1.PodFailed},
+		}
+	}
+	f := cluster(l, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
+	f.remote, f.logs = fake.NewClientset(pod("a"), pod("b")), newLogging()
+	if left, err := f.settlePods(t.Context(), l, r, true); err == nil || left != 1 {
+		t.Error("nothing is said of the one that is not shown")
+	}
+	b, err := f.local.CoreV1().Pods("default").Get(t.Context(), "b", metav1.GetOptions{})
+	if err != nil || b.Status.Phase != corev1.PodFailed {
+		t.Errorf("the other one: %v, %v", b, err)
+	}
+}
+
+// A Job with many pods ends only here when all have been brought, however long that takes.
+func TestSettling(t *testing.T) {
+	var s settling
+	l := here(made)
+	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
+	for i, c := range []struct{ left, want int }{{10, 0}, {10, 0}, {9, 0}, {math.MaxInt, 2}, {9, 2}, {3, 2}, {3, 5}} {
+		if since := s.since(l, at(i)); !since.Equal(at(c.want)) {
+			t.Errorf("after %d minutes: tried in vain since %v", i, since)
+		}
+		s.left(l, c.left, at(i))
+	}
+	if since := s.since(here(uid("other")), at(9)); !since.Equal(at(9)) {
+		t.Errorf("another Job: %v", since)
+	}
+}
+
+// The pods of a Job that was deleted with --cascade=orphan run there no more, and are not shown as if they did.
+func TestOrphans(t *testing.T) {
+	pod := func(name, node string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       corev1.PodSpec{NodeName: node, SchedulerName: clusters.Scheduler(node)}, Status: corev1.PodStatus{Phase: phase},
+		}
+	}
+	f := cluster(pod("runs", "prod", corev1.PodRunning), pod("ended", "prod", corev1.PodSucceeded), pod("other", "test", corev1.PodRunning))
+	for name, stays := range map[string]bool{"runs": false, "ended": true, "other": true, "none": false} {
+		if err := f.podGone(t.Context(), key{ofPod, "default", name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := f.local.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{}); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
