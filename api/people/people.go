@@ -15,10 +15,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -30,6 +30,7 @@ import (
 	"github.com/jobd/jobd/api/roles"
 	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/internal/nss"
+	"github.com/jobd/jobd/internal/outside"
 )
 
 // Prefix begins the names that users and groups of this machine have to the API.
@@ -195,15 +196,25 @@ func set(m *map[string]string, wanted map[string]string) (changed bool) {
 
 // homeOf returns the home of a user as a path without symlinks; empty if it is none that the user owns: users of services share /.
 func homeOf(u *nss.User) string {
-	real, err := filepath.EvalSymlinks(u.Home)
-	if err != nil || !filepath.IsAbs(real) || strings.ContainsAny(real, ",\n") || strings.HasSuffix(real, ":ro") || real == "/" {
+	if !filepath.IsAbs(u.Home) {
 		return ""
 	}
-	info, err := os.Lstat(real)
-	if err != nil || !info.IsDir() {
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
 		return ""
 	}
-	if is, ok := info.Sys().(*syscall.Stat_t); !ok || is.Uid != u.UID {
+	defer unix.Close(root)
+	home, err := outside.Open(root, "."+u.Home, unix.RESOLVE_IN_ROOT)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(home)
+	var is unix.Stat_t
+	if err := unix.Fstat(home, &is); err != nil || is.Mode&unix.S_IFMT != unix.S_IFDIR || is.Uid != u.UID {
+		return ""
+	}
+	real, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(home))
+	if err != nil || strings.ContainsAny(real, ",\n") || strings.HasSuffix(real, ":ro") || real == "/" {
 		return ""
 	}
 	return real

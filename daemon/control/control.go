@@ -274,7 +274,7 @@ func (c *Control) controllers(timers *loop.Timers, followers *loop.Followers) []
 		resizes,
 		gangs,
 		tend.NewTokenRenewal(timers, files, tended),
-		tend.NewDiskLimits(timers, tended),
+		tend.NewDiskLimits(timers, tended, config.Workers.MeasureInterval),
 		budgets,
 		upkeep.NewJobTTL(timers, jobs, config.Settings.TTL),
 		upkeep.NewOverflow(timers, jobs),

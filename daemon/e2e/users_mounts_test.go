@@ -52,6 +52,27 @@ func usersAndMounts(t *testing.T, x *team) {
 	x.alice.refused("mountPropagation: Forbidden: must be None", userPod("spreads", volumes,
 		strings.Replace(mounts, "mountPath: /h", "mountPath: /h, mountPropagation: HostToContainer", 1), "id"), "create", "-f", "-")
 
+	// What a process of hers never answers for holds up neither a pod nor the end of jobd, which nothing ends while it waits for that.
+	silent := filepath.Join(home, "silent")
+	server, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err == nil {
+		t.Cleanup(func() { server.Close() })
+		options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other", server.Fd(), x.alice.uid, x.alice.gid)
+		err = errors.Join(os.Mkdir(silent, 0o755), os.Chown(silent, int(x.alice.uid), int(x.alice.gid)),
+			unix.Mount("silent", silent, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options))
+		t.Cleanup(func() { _ = unix.Unmount(silent, unix.MNT_DETACH) })
+	}
+	if err != nil {
+		t.Log("without FUSE: ", err)
+	} else {
+		const at = "volumeMounts: [{name: h, mountPath: /h, subPath: %s}]"
+		words := fmt.Sprintf("a process of user %d answers for what is mounted at", x.alice.uid)
+		x.waits("silent", words, fmt.Sprintf("volumes: [{name: h, hostPath: {path: %s/a/b}}],", silent), fmt.Sprintf(at, "c"))
+		x.waits("silent-below", words, volumes, fmt.Sprintf(at, "silent/a"))
+		x.kill()
+		x.serve()
+	}
+
 	// A symlink is put in the way to what is mounted in the home, all the time, while pods that show it end.
 	host, err := os.MkdirTemp("/var/tmp", "jobd-e2e-host.")
 	if err != nil {

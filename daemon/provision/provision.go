@@ -7,8 +7,10 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/jobd/jobd/internal/fairshare"
 )
@@ -75,6 +77,10 @@ const (
 	atOnceOfOwner = 2
 )
 
+// deleteTurn is how long it is until others have the place of what is deleted. Whoever keeps a directory of a volume open may make files
+// in it for ever.
+const deleteTurn = 5 * time.Second
+
 func newPlaces() *fairshare.Places {
 	return fairshare.New(fairshare.Limits{
 		Total: atOnce, User: atOnceOfOwner, Queue: math.MaxInt, QueueAll: math.MaxInt, Wait: math.MaxInt64,
@@ -136,6 +142,9 @@ func (w *Worker) work(name string) {
 		if w.ctx.Err() != nil {
 			return // the next start does it again
 		}
+		if t.Op == Delete && errors.Is(result.Err, context.DeadlineExceeded) {
+			continue
+		}
 		w.mu.Lock()
 		w.done = append(w.done, result)
 		w.queued[name] = w.queued[name][1:]
@@ -159,7 +168,9 @@ func (w *Worker) do(t Task) Result {
 	case Expand:
 		r.Err = w.volumes.Expand(w.ctx, t.Volume.Name, t.Volume.Size)
 	case Delete:
-		r.Err = w.volumes.Delete(w.ctx, t.Volume.Name)
+		ctx, cancel := context.WithTimeout(w.ctx, deleteTurn)
+		defer cancel()
+		r.Err = w.volumes.Delete(ctx, t.Volume.Name)
 	}
 	return r
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // volumes are volumes whose owner "slow" waits until the end.
@@ -21,7 +23,7 @@ func (v volumes) Expand(ctx context.Context, name string, size int64) error {
 }
 
 func (v volumes) Delete(ctx context.Context, name string) error {
-	return v.do(ctx, "delete "+name, false)
+	return v.do(ctx, "delete "+name, strings.HasPrefix(name, "endless"))
 }
 
 func (v volumes) do(ctx context.Context, what string, slow bool) error {
@@ -57,6 +59,28 @@ func TestNoOwnerTakesAllPlaces(t *testing.T) {
 		if w.Done() {
 			t.Errorf("what was cut off has results: %+v", w.Take())
 		}
+	})
+}
+
+// Volumes that never come to an end of their files are deleted in turn with those of others, however many owners have some.
+func TestEndlessDeletions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		did := make(chan string, 100)
+		w := New(volumes{did}, func() {})
+		for i := range 20 {
+			w.Do(Task{Delete, Volume{Name: fmt.Sprint("endless-", i), Owner: fmt.Sprint("slow-", i%4)}})
+		}
+		synctest.Wait()
+		w.Do(Task{Delete, Volume{Name: "other", Owner: "other"}})
+		time.Sleep(6 * deleteTurn) // it is behind those that came before, four at a time
+		synctest.Wait()
+		if len(did) != 1 || !w.Done() {
+			t.Errorf("%d of others are deleted", len(did))
+		}
+		if results := w.Take(); len(results) != 1 || results[0].Err != nil {
+			t.Errorf("results %+v", results)
+		}
+		w.Close()
 	})
 }
 

@@ -11,26 +11,24 @@ import (
 	"github.com/jobd/jobd/runtime/volume"
 )
 
-// measureInterval is how often the disk usage of such a pod is measured.
-const measureInterval = 5 * time.Second
-
 // DiskLimits measures the disk usage of pods that have a limit of it.
 type DiskLimits struct {
 	loop.Base
 	loop.NoPods
 	timers *loop.Timers
 	pods   Pods
+	every  func(namespace string) time.Duration
 }
 
-// NewDiskLimits makes the controller.
-func NewDiskLimits(timers *loop.Timers, pods Pods) *DiskLimits {
-	return &DiskLimits{timers: timers, pods: pods}
+// NewDiskLimits makes the controller. every is how often the pods of a namespace are measured.
+func NewDiskLimits(timers *loop.Timers, pods Pods, every func(namespace string) time.Duration) *DiskLimits {
+	return &DiskLimits{timers: timers, pods: pods, every: every}
 }
 
 // watch sets the next time to measure a pod, if it has such a limit.
 func (d *DiskLimits) watch(key string, p *corev1.Pod, now time.Time) {
 	if volume.DiskLimited(p) || objects.StorageLimited(&p.Spec) {
-		d.timers.Set(d, key, now.Add(measureInterval))
+		d.timers.Set(d, key, now.Add(d.every(p.Namespace)))
 	}
 }
 

@@ -24,6 +24,7 @@ type Pool struct {
 	group  sync.WaitGroup
 	limit  limiter
 	stuck  atomic.Int64 // steps that have taken long enough to be reported, and are not over
+	pace   pace
 
 	mu   sync.Mutex
 	pods map[types.UID]*worker

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +99,11 @@ func (p *Pool) measure(obj *corev1.Pod, w *worker) {
 			continue
 		}
 		var over string
-		p.take(obj, w, "measurement of "+step.Name, func() { over = step.Measure(obj) })
+		p.take(obj, w, "measurement of "+step.Name, func() {
+			began := time.Now()
+			over = step.Measure(obj)
+			p.pace.took(obj.Namespace, obj.UID, time.Since(began))
+		})
 		if over != "" {
 			p.report(obj, duty.Observation{What: duty.Evicted, Message: over})
 		}

@@ -25,6 +25,7 @@ const (
 // tearDown removes a pod's containers and undoes its steps in reverse order. If anything fails, all of it is tried
 // again later, for as long as it takes: what is left on the host belongs to the pod.
 func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
+	p.pace.took(obj.Namespace, obj.UID, 0) // it is not measured any more
 	var failed []string
 	for _, id := range append(p.held(obj), w.leftovers...) {
 		crash.At("tear-down.container.before")

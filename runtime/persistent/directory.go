@@ -1,6 +1,7 @@
 package persistent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -91,12 +92,12 @@ func (v *Volumes) unlimited(data, reason string) string {
 }
 
 // removeData removes a volume's directory and lifts its limit.
-func removeData(data string, is *record) error {
+func removeData(ctx context.Context, data string, is *record) error {
 	if onBtrfs(data) {
 		// With all that is in it, unless that has subvolumes of its own.
 		_ = destroySubvolume(filepath.Dir(data), filepath.Base(data))
 	}
-	if err := untrusted.Remove(data); err != nil {
+	if err := untrusted.RemoveUntil(ctx, data); err != nil {
 		return err
 	}
 	if is.Project == 0 {

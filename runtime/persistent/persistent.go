@@ -128,7 +128,7 @@ func (v *Volumes) provision(ctx context.Context, spec Spec) (Provisioned, error)
 		return Provisioned{}, err
 	}
 	for _, left := range []string{dir + unfinished, dir + removed} {
-		if err := discard(left); err != nil {
+		if err := discard(ctx, left); err != nil {
 			return Provisioned{}, err
 		}
 	}
@@ -154,7 +154,7 @@ func (v *Volumes) provision(ctx context.Context, spec Spec) (Provisioned, error)
 		out, err = v.enforce(fresh, &is)
 	}
 	if err != nil {
-		return Provisioned{}, errors.Join(err, discard(fresh))
+		return Provisioned{}, errors.Join(err, discard(context.WithoutCancel(ctx), fresh))
 	}
 	crash.At("persistent.provision.complete")
 	if err := errors.Join(os.Rename(fresh, dir), syncDir(v.root)); err != nil {
@@ -234,7 +234,7 @@ func (v *Volumes) delete(ctx context.Context, name string) error {
 		if err := v.detach(name); err != nil {
 			return err
 		}
-		if err := discard(dir + removed); err != nil { // of an earlier volume of that name
+		if err := discard(ctx, dir+removed); err != nil { // of an earlier volume of that name
 			return err
 		}
 		if err := errors.Join(os.Rename(dir, dir+removed), syncDir(v.root)); err != nil {
@@ -245,7 +245,7 @@ func (v *Volumes) delete(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return errors.Join(discard(dir+unfinished), discard(dir+removed), removeEmpty(v.mountPoint(name)))
+	return errors.Join(discard(ctx, dir+unfinished), discard(ctx, dir+removed), removeEmpty(v.mountPoint(name)))
 }
 
 // Sweep removes what is left of volumes that were being made or removed when the process ended. It is meant to be called
@@ -266,7 +266,7 @@ func (v *Volumes) Sweep(ctx context.Context) error {
 				return ctx.Err()
 			}
 			release := v.locks.hold(name)
-			errs = append(errs, discard(v.dir(e.Name())))
+			errs = append(errs, discard(ctx, v.dir(e.Name())))
 			release()
 		}
 	}
@@ -275,15 +275,15 @@ func (v *Volumes) Sweep(ctx context.Context) error {
 
 // discard removes the directory of a volume that nothing uses, and lifts its limit. The record goes last, since it says
 // what the limit is.
-func discard(dir string) error {
+func discard(ctx context.Context, dir string) error {
 	is, err := readRecord(dir)
 	if err == nil && is.Type == Directory {
-		if err := removeData(filepath.Join(dir, dataDir), &is); err != nil {
+		if err := removeData(ctx, filepath.Join(dir, dataDir), &is); err != nil {
 			return err
 		}
 		crash.At("persistent.delete.data")
 	}
-	if err := untrusted.Remove(dir); err != nil {
+	if err := untrusted.RemoveUntil(ctx, dir); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(dir))

@@ -8,8 +8,8 @@ import (
 )
 
 // MakeDirs opens the directory at a clean path below an open one, and makes what is missing of it. It goes from each directory to the
-// next, since a path may have two thousand levels. Symlinks lead on from the top: resolve opens a path from there. made is called
-// with each directory that was made, which is open for reading and nobody but its owner may enter yet, and the one above.
+// next, since a path may have two thousand levels. Symlinks, and what is mounted, lead on from the top: resolve opens a path from there.
+// made is called with each directory that was made, which is open for reading and nobody but its owner may enter yet, and the one above.
 func MakeDirs(top int, path string, resolve func(path string) (int, error), made func(dir, above int) error) (int, error) {
 	const noLink = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	dir, err := unix.Openat(top, ".", unix.O_PATH|noLink, 0)
@@ -21,13 +21,13 @@ func MakeDirs(top int, path string, resolve func(path string) (int, error), made
 			continue
 		}
 		name := filepath.Base(path[:end])
-		below, err := unix.Openat(dir, name, unix.O_PATH|noLink, 0)
+		below, err := openHere(dir, name, unix.O_PATH|noLink)
 		if errors.Is(err, unix.ENOENT) {
 			if err = unix.Mkdirat(dir, name, 0o700); err == nil {
 				below, err = makeOne(dir, name, noLink, made)
 			}
 		}
-		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EEXIST) {
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EXDEV) {
 			below, err = resolve(path[:end])
 		}
 		unix.Close(dir)
@@ -40,7 +40,7 @@ func MakeDirs(top int, path string, resolve func(path string) (int, error), made
 }
 
 func makeOne(above int, name string, flags int, made func(dir, above int) error) (int, error) {
-	dir, err := unix.Openat(above, name, unix.O_RDONLY|flags, 0)
+	dir, err := openHere(above, name, unix.O_RDONLY|flags)
 	if err != nil {
 		return -1, err
 	}
@@ -48,4 +48,9 @@ func makeOne(above int, name string, flags int, made func(dir, above int) error)
 		return -1, errors.Join(err, unix.Close(dir))
 	}
 	return dir, nil
+}
+
+// openHere opens a name in a directory. What somebody has mounted there is not entered: that is EXDEV.
+func openHere(dir int, name string, flags int) (int, error) {
+	return unix.Openat2(dir, name, &unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_XDEV})
 }

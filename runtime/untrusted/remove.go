@@ -1,6 +1,7 @@
 package untrusted
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,11 @@ const maxDepth = 64
 // Remove removes a file, or a directory with all that is in it, however deep that is. It does not enter what is mounted
 // there: it stops with ErrMounted. Asking the kernel on the way costs nothing; its list of mounts is long where many
 // pods run. Files that were made immutable go too. What does not exist is no error.
-func Remove(path string) error {
+func Remove(path string) error { return RemoveUntil(context.Background(), path) }
+
+// RemoveUntil is Remove until a context ends. It may never come to an end otherwise: whoever has a directory of the tree open can make
+// files in it faster than they are removed.
+func RemoveUntil(ctx context.Context, path string) error {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -29,7 +34,7 @@ func Remove(path string) error {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
 	defer unix.Close(parent)
-	r := remover{top: -1}
+	r := remover{ctx: ctx, top: -1}
 	defer r.done()
 	if err := r.remove(parent, filepath.Base(path), 0); err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
@@ -44,7 +49,7 @@ func Empty(dir string) error {
 		return &os.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer unix.Close(fd)
-	r := remover{top: fd}
+	r := remover{ctx: context.Background(), top: fd}
 	defer r.done()
 	for {
 		if some, err := r.pass(fd, 1); err != nil {
@@ -57,6 +62,7 @@ func Empty(dir string) error {
 
 // remover removes one tree.
 type remover struct {
+	ctx   context.Context
 	top   int // the directory that all of it is in; -1 until it is open
 	moved int // directories that were moved up
 	// buffer is what entries are read into; nil until then.
@@ -125,6 +131,9 @@ func (r *remover) pass(dir, depth int) (some bool, err error) {
 		r.buffer = buffers.Get().(*entries)
 	}
 	for {
+		if err := r.ctx.Err(); err != nil {
+			return some, err
+		}
 		n, err := unix.ReadDirent(dir, r.buffer[:])
 		if err == unix.EINTR {
 			continue

@@ -1,6 +1,7 @@
 package untrusted
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -198,5 +199,24 @@ func TestRemoveTakesOffFlags(t *testing.T) {
 	}
 	if left, err := os.ReadDir(base); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// Somebody who has a directory of the tree open may make files in it as fast as they are removed: that ends with the context.
+func TestRemovingEndsWithTheContext(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tree")
+	if err := os.MkdirAll(filepath.Join(dir, "in"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := RemoveUntil(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "in")); err != nil {
+		t.Error(err)
+	}
+	if err := Remove(dir); err != nil {
+		t.Error(err)
 	}
 }

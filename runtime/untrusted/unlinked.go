@@ -12,7 +12,7 @@ import (
 
 // maxDescriptors is how many open files and mappings of processes are looked at. A pod that has more is measured only
 // in part.
-const maxDescriptors = 1 << 20
+const maxDescriptors = 1 << 17
 
 // Unlinked returns what processes use of the disk in files that have no name any more, since they were removed while they
 // were open or mapped, or never had one. Usage does not see them. A file counts once, for what key returns for the first

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/runas"
+	"github.com/jobd/jobd/internal/outside"
 )
 
 // allowedHostPath mounts a path that the namespace lists at a place of the pod's own. Pods may change what lies below a
@@ -101,7 +102,7 @@ func openPlain(path string, kind *corev1.HostPathType, as *runas.Identity) (*os.
 	}
 	defer unix.Close(host)
 	open := func(sub string) (int, error) {
-		return openat2(host, sub, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+		return outside.Open(host, sub, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	}
 	return openBelow(hostpath.Allowed{Path: "/"}, host, open, path, kind, as)
 }
@@ -167,7 +168,7 @@ func openListed(listed string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(host)
-	fd, err := openat2(host, strings.TrimPrefix(listed, "/"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	fd, err := outside.Open(host, strings.TrimPrefix(listed, "/"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if errors.Is(err, unix.ELOOP) {
 		return -1, fmt.Errorf("the namespace allows %s, but there is a symlink in that path: "+
 			"the namespace has to name the path that it leads to: %w", listed, errdefs.ErrFailedPrecondition)

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/internal/outside"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
@@ -57,7 +58,7 @@ func detach(dir, place string, alone bool) error {
 		return err
 	}
 	defer unix.Close(top)
-	in, err := openat2(top, filepath.Dir(rel), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	in, err := outside.Open(top, filepath.Dir(rel), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return err
 	}

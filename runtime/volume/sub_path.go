@@ -14,6 +14,7 @@ import (
 
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/runas"
+	"github.com/jobd/jobd/internal/outside"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
@@ -162,18 +163,8 @@ func openBeneath(volume, sub string, create bool, as *runas.Identity) (fd int, e
 // beneath returns a function that opens paths inside an open directory. No symlink leads out of it: that is EXDEV.
 func beneath(dir int) func(path string) (int, error) {
 	return func(path string) (int, error) {
-		return openat2(dir, path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
+		return outside.Open(dir, path, unix.RESOLVE_BENEATH)
 	}
-}
-
-// openat2 finds a file without opening it for reading or writing (O_PATH).
-func openat2(dir int, path string, resolve uint64) (int, error) {
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve}
-	fd, err := unix.Openat2(dir, path, how)
-	for tries := 1; err == unix.EAGAIN && tries < 100; tries++ { // something was mounted or renamed on the host meanwhile
-		fd, err = unix.Openat2(dir, path, how)
-	}
-	return fd, err
 }
 
 // makeBeneath makes the directories of a path that are missing; open finds what is in the way of symlinks.
