@@ -4,7 +4,6 @@ package indexes
 
 import (
 	"fmt"
-	"iter"
 	"sort"
 	"strconv"
 	"strings"
@@ -51,20 +50,6 @@ func Parse(list string, completions int32) ([]Interval, error) {
 		out = append(out, Interval{at[0], at[1]})
 	}
 	return out, nil
-}
-
-// Of returns the indexes of a list in the status of a Job with so many completions; none if it is no such list.
-func Of(list string, completions int32) iter.Seq[int32] {
-	intervals, _ := Parse(list, completions)
-	return func(yield func(int32) bool) {
-		for _, i := range intervals {
-			for n := i.First; n <= i.Last; n++ {
-				if !yield(n) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // Has reports whether an index is in a list.

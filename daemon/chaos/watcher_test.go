@@ -208,11 +208,12 @@ func (w *watcher) counts() {
 		if n := int(j.Status.Succeeded); n > len(done) || n < needed {
 			w.violated("job %s has counted %d successes of %d: %s", j.Name, n, len(done), asJSON(j.Status))
 		}
-		completions := ptr.Deref(j.Spec.Completions, 0)
-		for i := range indexes.Of(j.Status.CompletedIndexes, completions) {
-			if !done[strconv.Itoa(int(i))] {
-				w.violated("job %s: index %d is completed by no pod", j.Name, i)
+		indexes.EachRun(j.Status.CompletedIndexes, func(first, last int32) {
+			for i := first; i <= last; i++ {
+				if !done[strconv.Itoa(int(i))] {
+					w.violated("job %s: index %d is completed by no pod", j.Name, i)
+				}
 			}
-		}
+		})
 	}
 }
