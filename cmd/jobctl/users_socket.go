@@ -68,12 +68,22 @@ var askNothing = []string{"", "completion", "config", "context", "help", "kuberc
 // askingTime is how long the answer may take to which namespace is one's own.
 const askingTime = 10 * time.Second
 
-// namespaceOf asks a jobd which namespace it gives to whoever asks; empty if it does not say.
+// namespaceOf asks a jobd which namespace it gives to whoever asks; empty if it does not say. A connection that breaks off before the
+// answer, as one through a busy ssh may, is no answer: it is asked again.
 func namespaceOf(ctx context.Context, dial dialFunc) string {
-	c, err := dial(ctx) // as long as it takes: ssh may ask for a password
-	if err != nil {
-		return ""
+	for range 2 {
+		c, err := dial(ctx) // as long as it takes: ssh may ask for a password
+		if err != nil {
+			return ""
+		}
+		if namespace, answered := askNamespace(ctx, c); answered {
+			return namespace
+		}
 	}
+	return ""
+}
+
+func askNamespace(ctx context.Context, c net.Conn) (namespace string, answered bool) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, askingTime)
 	defer cancel()
@@ -86,25 +96,25 @@ func namespaceOf(ctx context.Context, dial dialFunc) string {
 	}}
 	body, err := json.Marshal(me)
 	if err != nil {
-		return ""
+		return "", true
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, host+"/apis/"+me.APIVersion+"/selfsubjectreviews", bytes.NewReader(body))
 	if err != nil {
-		return ""
+		return "", true
 	}
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := client.Do(r)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusCreated || json.NewDecoder(answer.Body).Decode(&me) != nil {
-		return ""
+		return "", true
 	}
 	for _, namespace := range me.Status.UserInfo.Extra[runas.NamespaceExtra] {
-		return namespace
+		return namespace, true
 	}
-	return ""
+	return "", true
 }
 
 // kubeconfigOf is a kubeconfig by which a namespace is the one that is meant, as by the flag it is the one that is insisted on.
