@@ -76,7 +76,7 @@ func (v *Volumes) claimed(ctx context.Context, pod *corev1.Pod, volume *corev1.V
 		err = v.node.Claims.HoldDevice(out.path, string(pod.UID))
 	}
 	if grouped && !out.device && !out.readOnly {
-		err = v.giveToGroupOnce(pod, volume.Name, out.path)
+		err = v.giveToGroupOnce(ctx, pod, volume.Name, out.path)
 	}
 	return out, err
 }
