@@ -350,7 +350,7 @@ func (v *Volumes) own(path string) bool {
 // holdsOwn reports whether jobd's root or state is below a path.
 func (v *Volumes) holdsOwn(path string) bool {
 	for _, dir := range []string{v.root, v.state} {
-		if strings.HasPrefix(realPath(dir), strings.TrimSuffix(path, "/")+"/") {
+		if real, err := realPath(dir); err != nil || strings.HasPrefix(real, strings.TrimSuffix(path, "/")+"/") {
 			return true
 		}
 	}
