@@ -61,11 +61,15 @@ func Of(j *batchv1.Job) string {
 	if IsOverflowed(j) {
 		return OverflowTo(j)
 	}
-	cluster, _ := strings.CutPrefix(ptr.Deref(j.Spec.ManagedBy, ""), prefix)
-	if Manager(cluster) != ptr.Deref(j.Spec.ManagedBy, "") {
-		return ""
+	return managedAs(j, prefix)
+}
+
+// managedAs returns what follows a prefix in spec.managedBy; empty if that has another one.
+func managedAs(j *batchv1.Job, prefix string) string {
+	if cluster, ok := strings.CutPrefix(ptr.Deref(j.Spec.ManagedBy, ""), prefix); ok {
+		return cluster
 	}
-	return cluster
+	return ""
 }
 
 // IsMark reports whether the name of a label, an annotation or a condition is one of those.
