@@ -64,7 +64,7 @@ func jobOverflows(v *jobView) []why.Cause {
 		return nil
 	}
 	after, ok := clusters.OverflowAfter(v.job.Annotations)
-	if s := &v.job.Status; !ok || s.Succeeded+s.Failed > 0 {
+	if !ok || batch.ShowsBegun(v.job) {
 		return nil
 	}
 	at := start.Add(after)
