@@ -65,7 +65,10 @@ func TestRequestsThatAskForTooMuchAreRefused(t *testing.T) {
 	}{
 		{"/api/v1/pods?labelSelector=" + long, "", 400, "labelSelector has 70000 bytes: at most 65536 are allowed"},
 		{"/api/v1/pods?watch=1&fieldSelector=" + long, "", 400, "fieldSelector has 70000 bytes: at most 65536 are allowed"},
-		{"/api/v1/pods?labelSelector=a+in+(b,c)" + strings.Repeat(",!a", 1000), "", 400, "labelSelector has 1002 requirements and values: at most 1000 are allowed"},
+		{
+			"/api/v1/pods?labelSelector=a+in+(b,c)" + strings.Repeat(",!a", 1000), "", 400,
+			"labelSelector has 1002 requirements and values: at most 1000 are allowed",
+		},
 		{"/api/v1/pods?labelSelector=a+in+(b" + strings.Repeat(",b", 1000) + ")", "", 400, "labelSelector has 1001 requirements and values: at most 1000"},
 		{"/api/v1/pods?watch=1&labelSelector=a+notin+(b" + strings.Repeat(",b", 1000) + ")", "", 400, "labelSelector has 1001 requirements and values"},
 		{
