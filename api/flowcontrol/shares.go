@@ -138,6 +138,12 @@ func (s *Shares) Fairly(next http.Handler) http.Handler {
 			responsewriters.InternalError(w, r, fmt.Errorf("it is not known what %s asks for", r.URL.Path))
 			return
 		}
+		if slices.Contains(s.Needed(r, info), s.streams) {
+			if err := checkStream(r); err != nil {
+				responsewriters.ErrorNegotiated(err, scheme.Answers, schema.GroupVersion{}, w, r)
+				return
+			}
+		}
 		who := ClientFrom(r.Context())
 		full := s.serve(w, r, info, who, next)
 		if full == nil {
