@@ -138,11 +138,11 @@ func (c *controlPlane) eventually(what string, is func() error) {
 	c.within(patience, what, is)
 }
 
-// within is eventually for what takes longer.
+// within is eventually for what takes longer. It is not asked often: what answers is to be measured.
 func (c *controlPlane) within(long time.Duration, what string, is func() error) {
 	c.t.Helper()
 	err := errors.New("it was not asked")
-	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(long / 600) {
 		if err = is(); err == nil {
 			return
 		}
