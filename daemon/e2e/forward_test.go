@@ -612,15 +612,7 @@ func TestForwardWithFewRights(t *testing.T) {
 	t.Parallel()
 	f := startForwarder(t, []string{"--runtime", "simulated", "--allocatable", "cpu=64"})
 	f.kill()
-	page, err := os.ReadFile("../../docs/clusters.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "<!-- not run: TestForwardWithFewRights applies this -->\n```yaml\n")
-	rights, _, found := strings.Cut(rest, "```")
-	if !found {
-		t.Fatal("the page has no rights")
-	}
+	rights := fromPage(t, "clusters.md", "TestForwardWithFewRights applies this")
 	f.there.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n---\n" + strings.Replace(rights, "kind: ClusterRole\nmetadata: {",
 		"kind: Role\nmetadata: {namespace: team-a, ", 1))
 	f.there.jobctl("create", "rolebinding", "forwarder", "-n", "team-a", "--role", "jobd-forwarder", "--user", "forwarder")

@@ -16,36 +16,6 @@ import (
 	"github.com/jobd/jobd/api/kueue"
 )
 
-// kueueQueue is what a queue consists of whose Jobs go to the workers of a fleet, as Kueue's own documentation has it.
-const kueueQueue = `
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: MultiKueueConfig
-metadata: {name: fleet}
-spec: {clusters: [WORKERS]}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: AdmissionCheck
-metadata: {name: fleet}
-spec: {controllerName: kueue.x-k8s.io/multikueue, parameters: {apiGroup: kueue.x-k8s.io, kind: MultiKueueConfig, name: fleet}}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: any}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: fleet}
-spec:
-  namespaceSelector: {}
-  admissionChecksStrategy: {admissionChecks: [{name: fleet}]}
-  resourceGroups: [{coveredResources: [cpu], flavors: [{name: any, resources: [{name: cpu, nominalQuota: "1000"}]}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: fleet, namespace: default}
-spec: {clusterQueue: fleet}
-`
-
 // startKueue starts Kueue's manager as it is released, with its default configuration but for where it serves and has its certificates,
 // and returns a client for what it adds to the cluster.
 func (c *controlPlane) startKueue() dynamic.Interface {

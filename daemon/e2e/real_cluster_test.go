@@ -39,6 +39,21 @@ func countFrom(name string, otherwise int) int {
 // longPatience is how long a thousand Jobs may take on a busy machine.
 const longPatience = 20 * time.Minute
 
+// fromPage returns the block of code on a page of the documentation that a test applies.
+func fromPage(t *testing.T, page, why string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../docs", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "<!-- not run: "+why+" -->\n```yaml\n")
+	block, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatalf("%s has no block %q", page, why)
+	}
+	return block
+}
+
 // box is a machine of a fleet: a worker of MultiKueue, which its manager reaches by a line that can be cut.
 type box struct {
 	*daemon
@@ -132,7 +147,7 @@ func TestKueueHandsOut(t *testing.T) {
 	c.startKueue()
 	n := countFrom("JOBD_DISPATCHED", 200)
 	boxes := []*box{c.joinBox("box1", "--allocatable", "cpu=1,memory=8Gi"), c.joinBox("box2", "--allocatable", "cpu=1,memory=8Gi")}
-	c.kubectl([]byte(strings.Replace(kueueQueue, "WORKERS", "box1, box2", 1)), "apply", "-f", "-")
+	c.kubectl([]byte(fromPage(t, "clusters.md", "TestKueueHandsOut applies this to a cluster with Kueue's manager")), "apply", "-f", "-")
 	c.kubectl(nil, "wait", "multikueuecluster", "--all", "--for=condition=Active", patiently)
 	c.kubectl(nil, "wait", "clusterqueue", "fleet", "--for=condition=Active", patiently)
 
@@ -201,20 +216,25 @@ func TestKueueHandsOut(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintln(&want, i+1)
 	}
+	ran := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		var has []string
 		for _, b := range boxes {
-			if out, err := b.try("jobctl", nil, "logs", "jobs/"+name); err == nil && out != "" {
-				has = append(has, b.name)
-				if out != want.String() {
-					t.Errorf("the log of %s on %s is %q", name, b.name, out)
-				}
+			out, err := exec.Command(filepath.Join(bin, "jobctl"), "--socket", b.socket(), "logs", "jobs/"+name).Output()
+			if err != nil || len(out) == 0 {
+				continue
+			}
+			has = append(has, b.name)
+			ran[b.name]++
+			if string(out) != want.String() {
+				t.Errorf("the log of %s on %s is %q", name, b.name, out)
 			}
 		}
 		if len(has) != 1 {
 			t.Errorf("these have a log of %s: %v", name, has)
 		}
 	}
+	t.Logf("all have ended, of %d Jobs so many on each: %v", n, ran)
 	c.kubectl(nil, "delete", "jobs", "--all")
 	c.costOfHandingOut(boxes, countFrom("JOBD_MEASURED", 1000))
 }
