@@ -167,8 +167,8 @@ crash-hammer: build test-deps ## 500 pods in a row and 50 at a time for HAMMER=1
 
 # How many Jobs are forwarded while the forwarder and the line are shot at.
 FORWARDED ?= 300
-forward-hammer: build test-deps ## FORWARDED=300 Jobs that go to a cluster while the forwarder is killed and the line is cut
-	JOBD_E2E=$(CURDIR)/bin JOBD_FORWARDED=$(FORWARDED) go test -count=1 -timeout 0 -v -run '^TestForwardKilledAnywhere$$' ./daemon/e2e
+forward-hammer: build test-deps ## FORWARDED=300 Jobs that go to a cluster while the forwarder is killed and the line is cut; all recorded scenarios, forwarded
+	JOBD_E2E=$(CURDIR)/bin JOBD_FORWARDED=$(FORWARDED) go test -count=1 -timeout 0 -v -run '^(TestForwardKilledAnywhere|TestForwardedScenarios)$$' ./daemon/e2e
 
 hammer: ## random requests from many clients for HAMMER=10m, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestHammer$$' ./daemon/clients

@@ -49,7 +49,7 @@ func (f *Forwarder) syncPod(ctx context.Context, k key) error {
 // show lets the pod here be as the one there: what its containers have printed before it is said that they have ended. It reports whether
 // that was said.
 func (f *Forwarder) show(ctx context.Context, l *batchv1.Job, there *corev1.Pod, k key) (whole bool, err error) {
-	over := ends(there)
+	over := hasEnded(there)
 	here, err := f.mirror(ctx, l, there, !over)
 	if err != nil {
 		return false, err
@@ -70,11 +70,22 @@ func (f *Forwarder) jobsOf(there *corev1.Pod) (l, r *batchv1.Job) {
 	if !ok || r.UID != owner.UID {
 		return nil, nil
 	}
-	l = f.localJob(r.Annotations[clusters.NamespaceAnnotation], r.Name)
+	l = f.forwardedTo(r.Namespace, r.Name)
 	if l == nil || !(Seen{Local: l, Remote: r, Origin: f.origin}).mine() {
 		return nil, nil
 	}
 	return l, r
+}
+
+// forwardedTo returns the Job here whose Job there has a namespace and a name, or is to; nil if there is none. Who may write objects there
+// has no say in this.
+func (f *Forwarder) forwardedTo(namespace, name string) *batchv1.Job {
+	for _, from := range f.from(namespace) {
+		if l := f.localJob(from, name); l != nil && f.there(l) == namespace {
+			return l
+		}
+	}
+	return nil
 }
 
 // mirror makes the pod here of one there, and gives it its status, if that is wanted.
@@ -117,7 +128,7 @@ func (f *Forwarder) podGone(ctx context.Context, k key) error {
 			}
 			if owner := metav1.GetControllerOfNoCopy(here); owner != nil {
 				l := f.localJob(namespace, owner.Name)
-				if l == nil || endedThere(l) || !isMirror(here, l, f.Cluster) {
+				if l == nil || endedThere(l) || !isMirror(here, l, f.Cluster) || f.there(l) != k.namespace {
 					return nil
 				}
 			} else if !shows(here, f.Cluster) || podspec.Ended(here) {
@@ -179,10 +190,14 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool
 	var failed error
 	waits := false
 	for i := range list.Items {
-		there[list.Items[i].Name] = true
-		whole, err := f.show(ctx, l, &list.Items[i], key{ofJob, l.Namespace, l.Name})
+		p := &list.Items[i]
+		if !metav1.IsControlledBy(p, r) { // somebody has given it the label
+			continue
+		}
+		there[p.Name] = true
+		whole, err := f.show(ctx, l, p, key{ofJob, l.Namespace, l.Name})
 		if err == nil && !whole && last {
-			_, err = f.mirror(ctx, l, &list.Items[i], true)
+			_, err = f.mirror(ctx, l, p, true)
 		}
 		failed = cmp.Or(failed, err)
 		if !whole {

@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
@@ -25,18 +26,24 @@ func TestOnePodThatCannotBeShown(t *testing.T) {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "default", Name: name, UID: "there", Labels: map[string]string{batchv1.ControllerUidLabel: string(r.UID)},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(r, batchv1.SchemeGroupVersion.WithKind("Job"))},
 			},
 			Status: corev1.PodStatus{Phase: corev1.PodFailed},
 		}
 	}
 	f := cluster(l, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
-	f.remote, f.logs = fake.NewClientset(pod("a"), pod("b")), newLogging()
+	foreign := pod("c") // which somebody has given the labels of the Job's pods
+	foreign.OwnerReferences = nil
+	f.remote, f.logs = fake.NewClientset(pod("a"), pod("b"), foreign), newLogging()
 	if left, err := f.settlePods(t.Context(), l, r, true); err == nil || left != 1 {
 		t.Error("nothing is said of the one that is not shown")
 	}
 	b, err := f.local.CoreV1().Pods("default").Get(t.Context(), "b", metav1.GetOptions{})
 	if err != nil || b.Status.Phase != corev1.PodFailed {
 		t.Errorf("the other one: %v, %v", b, err)
+	}
+	if _, err := f.local.CoreV1().Pods("default").Get(t.Context(), "c", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("one that the Job does not control is shown: %v", err)
 	}
 }
 

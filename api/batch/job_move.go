@@ -129,15 +129,19 @@ func unmovable(j *batchv1.Job) string {
 		return "another controller manages the Job (spec.managedBy): " + *j.Spec.ManagedBy
 	case HandedOut(&j.ObjectMeta) != "":
 		return "a manager of MultiKueue has handed out the Job, and decides where it runs"
-	case len(Attempts(j.Annotations)) > 0, s.Succeeded+s.Failed+ptr.Deref(s.Ready, 0) > 0, uncounted(s):
+	case ShowsBegun(j):
 		return HasBegun
 	}
 	return ""
 }
 
-func uncounted(s *batchv1.JobStatus) bool {
-	u := s.UncountedTerminatedPods
-	return u != nil && len(u.Succeeded)+len(u.Failed) > 0
+// ShowsBegun reports whether a Job itself shows that a pod of it has started. One that does not may have started pods all the same.
+func ShowsBegun(j *batchv1.Job) bool {
+	s := &j.Status
+	if u := s.UncountedTerminatedPods; u != nil && len(u.Succeeded)+len(u.Failed) > 0 {
+		return true
+	}
+	return s.Succeeded+s.Failed+ptr.Deref(s.Ready, 0) > 0 || len(Attempts(j.Annotations)) > 0
 }
 
 // validateMoving refuses to resume a Job that is being moved: it could run in both places.

@@ -128,6 +128,7 @@ func Defaults(
 		on([]string{"create"}, in(""), "pods/log"),
 		on([]string{"create", "patch"}, in(""), "events"),
 		on([]string{"get"}, in(""), "configmaps", "namespaces"),
+		on([]string{"list"}, in(""), "nodes"), // to know this machine from its copies
 		on([]string{"create", "patch"}, in("coordination.k8s.io"), "leases"),
 		paths("/jobd/v1/images")) // to know which no registry has
 	add("system:basic-user", nil,

@@ -152,7 +152,7 @@ func (u *universe) nothingIsLeft() {
 		u.violated("%d containers are left: %v %v", len(held), held, err)
 	}
 	_ = u.Store.View(func(s *store.Snapshot) error {
-		for _, resource := range []string{objects.JobSets, objects.Jobs, objects.Pods, objects.PodGroups, objects.Accounts, objects.Usages} {
+		for _, resource := range []string{objects.JobSets, objects.Jobs, objects.Pods, objects.PodGroups, objects.Workloads, objects.Claims, objects.Volumes, objects.Accounts, objects.Usages} {
 			s.Keys(resource+"/", "", func(key string) bool {
 				u.violated("%s is left", key)
 				return true

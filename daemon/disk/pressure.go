@@ -53,10 +53,13 @@ type Pressure struct {
 	next     time.Time   // when the next measure may be taken
 	going    *corev1.Pod // the pod that was evicted last
 	since    time.Time
+	survey   survey
 }
 
 // NewPressure makes a Pressure that does nothing until it runs.
-func NewPressure(o PressureOptions) *Pressure { return &Pressure{PressureOptions: o} }
+func NewPressure(o PressureOptions) *Pressure {
+	return &Pressure{PressureOptions: o, survey: survey{use: o.Pods.use}}
+}
 
 // Run watches the disk until ctx ends.
 func (w *Pressure) Run(ctx context.Context) {
@@ -103,7 +106,7 @@ func (w *Pressure) look(ctx context.Context, disk eviction.Disk, now time.Time) 
 		w.Logger.Warn(says, "available", disk.Available.Bytes, "inodesFree", disk.Available.Inodes)
 		w.Node.tell(ctx, corev1.EventTypeNormal, status, fmt.Sprintf("Node %s status is now: %s", w.Node.name, status))
 	}
-	if is && !w.waits(now, w.Pods.holds) {
+	if is && !w.waits(now, func(p *corev1.Pod) bool { return w.Pods.holds(ctx, p) }) {
 		w.relieve(ctx, now)
 	}
 }
@@ -168,13 +171,13 @@ func (w *Pressure) relieve(ctx context.Context, now time.Time) {
 		return
 	}
 	if short, is := eviction.Short(w.Thresholds, disk); is {
-		uses, err := w.uses()
+		uses, err := w.uses(ctx)
 		if err != nil {
 			w.Logger.Warn("cannot measure what pods take of the disk", "error", err)
 			return
 		}
 		victim, why := eviction.First(uses, short)
-		if victim == nil {
+		if victim == nil || ctx.Err() != nil {
 			return
 		}
 		w.Logger.Warn("evicted a pod for want of disk", "pod", victim.Namespace+"/"+victim.Name, "reason", why)
@@ -218,28 +221,24 @@ func (w *Pressure) dropFiles(now time.Time) bool {
 }
 
 // uses measures the running pods, except the one that was evicted last.
-func (w *Pressure) uses() (uses []eviction.Use, err error) {
+func (w *Pressure) uses(ctx context.Context) ([]eviction.Use, error) {
 	var running []*corev1.Pod
-	err = w.Node.store.View(func(s *store.Snapshot) error {
+	err := w.Node.store.View(func(s *store.Snapshot) error {
 		var failed error
 		s.Range(objects.Pods+"/", "", func(o store.Object) bool {
 			p := &corev1.Pod{}
 			if failed = scheme.DecodePart(o.Value, objects.PodOnNode, p); failed == nil && objects.Runs(p) {
 				p = &corev1.Pod{}
 				failed = objects.Decode(o, p)
-				running = append(running, p)
+				if w.going == nil || w.going.UID != p.UID { // it did not go in time
+					running = append(running, p)
+				}
 			}
 			return failed == nil
 		})
 		return failed
 	})
-	for _, p := range running {
-		if w.going != nil && w.going.UID == p.UID {
-			continue // it did not go in time
-		}
-		uses = append(uses, w.Pods.use(p, w.Pods.unlinked(p)))
-	}
-	return uses, err
+	return w.survey.take(ctx, running), err
 }
 
 // showDiskPressure updates the condition of a Node and the taint that belongs to it.

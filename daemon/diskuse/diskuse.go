@@ -93,7 +93,7 @@ func (m *Meter) Measure(ctx context.Context) (*wire.Report, error) {
 
 // images are the content and the snapshots of images, with what containers have written to their own file systems.
 func (m *Meter) images(ctx context.Context, root layout.Root, k *known) ([]wire.Use, error) {
-	used, err := untrusted.UsageContext(ctx, root.Containerd())
+	used, err := untrusted.Usage(ctx, root.Containerd())
 	use := wire.Use{Kind: "images", Bound: m.Bounds.Images, Bytes: used.Bytes}
 	if err != nil || m.Images == nil {
 		return []wire.Use{use}, err
@@ -159,7 +159,7 @@ func entries(ctx context.Context, dir string, do func(name, path string, bytes i
 	}
 	for _, e := range d {
 		path := filepath.Join(dir, e.Name())
-		used, err := untrusted.UsageContext(ctx, path)
+		used, err := untrusted.Usage(ctx, path)
 		if err == nil {
 			err = do(e.Name(), path, used.Bytes)
 		}

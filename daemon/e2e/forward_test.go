@@ -184,7 +184,7 @@ func TestForward(t *testing.T) {
 	for name, test := range map[string]func(*forwarder){
 		"end": forwardEnd, "adopt": forwardAdopt, "removed there": forwardRemovedThere, "suspend": forwardSuspend, "change": forwardChange,
 		"delete": forwardDelete, "name": forwardName, "missing": forwardMissing, "bundle": forwardBundle, "swept": forwardSwept,
-		"unreachable": forwardUnreachable,
+		"unreachable": forwardUnreachable, "copy": forwardCopy,
 	} {
 		t.Run(name, func(t *testing.T) {
 			mine, here, there := *f, *f.here, *f.there // the tests run one after the other, and fail by themselves
@@ -241,14 +241,7 @@ func forwardAdopt(f *forwarder) {
 	f.here.apply(forwarded("adopted", "2s", "0"))
 	l := f.here.until("adopted", "taken", func(j *batchv1.Job) bool { return clusters.RecordOf(j) != nil })
 	f.kill()
-	system, err := f.here.CoreV1().Namespaces().Get(f.t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	made, err := f.there.BatchV1().Jobs("default").Create(f.t.Context(), forward.Copy(l, "default", system.UID), metav1.CreateOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	made := f.makeThere(l)
 	f.line.set(lineWhole)
 	f.begin()
 	f.here.complete("adopted")
@@ -256,6 +249,20 @@ func forwardAdopt(f *forwarder) {
 	if r := f.there.job("adopted"); r.UID != made.UID {
 		f.t.Error("it was made again")
 	}
+}
+
+// makeThere makes a Job there as a forwarder does that then hears nothing of it.
+func (f *forwarder) makeThere(l *batchv1.Job) *batchv1.Job {
+	f.t.Helper()
+	system, err := f.here.CoreV1().Namespaces().Get(f.t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	made, err := f.there.BatchV1().Jobs("default").Create(f.t.Context(), forward.Copy(l, "default", forward.Origin{Jobd: system.UID}), metav1.CreateOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return made
 }
 
 func forwardRemovedThere(f *forwarder) {
@@ -473,25 +480,86 @@ func forwardUnreachable(f *forwarder) {
 	f.alike("far")
 }
 
-// A forwarder that is led to another cluster ends nothing.
+// elsewhere waits until a Job says that what is seen there says nothing of it.
+func (f *forwarder) elsewhere(name, reason string) {
+	f.t.Helper()
+	f.here.until(name, reason, func(j *batchv1.Job) bool {
+		c := condition(j, clusters.Unreachable)
+		return c != nil && c.Reason == reason
+	})
+}
+
+// Another machine, which has the same Jobs, has made the Job there; then it is said to be this one's.
+func forwardCopy(f *forwarder) {
+	f.here.apply(forwarded("copied", "1h", "0"))
+	record := clusters.RecordOf(f.here.active("copied", 1))
+	record.Machine = "another"
+	f.here.jobctl("annotate", "--overwrite", "jobs/copied", clusters.RecordAnnotation+"="+record.Annotation())
+	f.elsewhere("copied", clusters.ReasonOtherMachine)
+	f.here.patch("copied", `{"spec":{"suspend":true}}`)
+	if out := f.here.jobctl("why", "jobs/copied"); !strings.Contains(out, "for another machine") || !strings.Contains(out, clusters.RecordAnnotation+"-") {
+		f.t.Errorf("why:\n%s", out)
+	}
+	if r := f.there.job("copied"); *r.Spec.Suspend {
+		f.t.Error("it was changed there")
+	}
+	f.here.jobctl("annotate", "jobs/copied", clusters.RecordAnnotation+"-")
+	f.there.active("copied", 0)
+	f.here.until("copied", "this machine's", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) == nil })
+	f.alike("copied")
+}
+
+// A forwarder that is led to another cluster ends nothing, makes nothing again, and lets nothing go.
 func TestForwardToAnotherCluster(t *testing.T) {
 	t.Parallel()
 	f := startForwarder(t, []string{"--runtime", "simulated"})
-	f.here.apply(forwarded("far", "1h", "0"))
-	f.here.active("far", 1)
+	for _, name := range []string{"far", "leaving"} {
+		f.here.apply(forwarded(name, "1h", "0"))
+		f.here.active(name, 1)
+	}
+	f.here.apply(forwarded("unsure", "1h", "0") + "      serviceAccountName: runner\n")
+	l := f.here.until("unsure", "refused", func(j *batchv1.Job) bool { return condition(j, clusters.NotForwarded) != nil })
 	former := f.kubeconfig
 	f.kill()
-	f.kubeconfig = start(t, "--runtime", "simulated", "--listen", freePort(t)).kubeconfig()
+	f.makeThere(l) // whose answer is lost
+	f.here.remove("leaving", metav1.DeletePropagationBackground)
+	other := start(t, "--runtime", "simulated", "--listen", freePort(t))
+	other.apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: runner}\n")
+	f.kubeconfig = other.kubeconfig()
 	f.begin()
-	f.here.until("far", "in another cluster", func(j *batchv1.Job) bool {
-		c := condition(j, clusters.Unreachable)
-		return c != nil && c.Reason == clusters.ReasonOtherCluster
-	})
+	for _, name := range []string{"far", "leaving", "unsure"} {
+		f.elsewhere(name, clusters.ReasonOtherCluster)
+		if other.job(name) != nil {
+			t.Errorf("%s was made in the other cluster", name)
+		}
+	}
 	f.kill()
+	f.there.apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: runner}\n")
 	f.kubeconfig = former
 	f.begin()
-	f.here.until("far", "in its cluster", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) == nil })
-	f.alike("far")
+	f.here.gone("leaving")
+	f.there.gone("leaving")
+	for _, name := range []string{"far", "unsure"} {
+		f.here.until(name, "in its cluster", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) == nil && j.Status.Active == 1 })
+		f.alike(name)
+	}
+}
+
+// What could not be told from what is here is refused at once.
+func TestForwardNames(t *testing.T) {
+	t.Parallel()
+	d, other := start(t, "--runtime", "simulated", "--listen", freePort(t)), start(t, "--runtime", "simulated", "--listen", freePort(t))
+	for name, c := range map[string]struct{ cluster, kubeconfig, want string }{
+		"the node":    {d.node(), other.kubeconfig(), "is the name of a node"},
+		"jobd itself": {"prod", d.kubeconfig(), "leads to this jobd itself"},
+		"no name":     {"Prod", other.kubeconfig(), "--cluster"},
+	} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "jobd"), "forward", "--cluster", c.cluster,
+			"--kubeconfig", c.kubeconfig, "--socket", d.socket())
+		if _, errOut, code := exitOf(t, cmd, ""); code == 0 || !strings.Contains(errOut, c.want) {
+			t.Errorf("%s: %d\n%s", name, code, errOut)
+		}
+	}
 }
 
 // Nobody forwards: that is said when a Job comes, while it waits, and when it is deleted.

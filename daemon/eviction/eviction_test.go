@@ -70,10 +70,14 @@ func TestFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Name, p.UID = name, types.UID(name)
-		return Use{p, containers, volumes}
+		return Use{Pod: p, Containers: containers, Volumes: volumes}
 	}
 	const plain, asks, high, critical = `containers: [{name: c}]`, `containers: [{name: c, resources: {requests: {ephemeral-storage: 10Mi}}}]`,
 		`{priority: 5, containers: [{name: c}]}`, `{priority: 2000000000, containers: [{name: c}]}`
+	partly := func(u Use) Use {
+		u.Partly = true
+		return u
+	}
 	wrote := func(mb, inodes int64) map[string]Size { return map[string]Size{"c": {mb << 20, inodes}} }
 	bytes, inodes := Shortage{nodeFsAvailable, 100 << 20, 50 << 20}, Shortage{nodeFsInodesFree, 100, 50}
 	for _, c := range []struct {
@@ -96,6 +100,11 @@ func TestFirst(t *testing.T) {
 		{"a lower priority goes first", bytes, []Use{use("a", high, wrote(50, 5), Size{}), use("b", plain, wrote(2, 5), Size{})}, "b", ""},
 		{"but not if it alone is within its request", bytes, []Use{use("a", high, wrote(50, 5), Size{}), use("b", asks, wrote(2, 5), Size{})}, "a", ""},
 		{"a critical one never goes", bytes, []Use{use("a", critical, wrote(50, 5), Size{})}, "", ""},
+		{"one that could not be measured counts as one that uses most", bytes, []Use{
+			use("a", plain, wrote(50, 5), Size{}), partly(use("b", asks, wrote(0, 5), Size{})), partly(use("c", asks, wrote(1, 5), Size{})),
+		}, "c", "The files of the pod could not be counted in time."},
+		{"but not before a lower priority", bytes, []Use{use("a", plain, wrote(50, 5), Size{}), partly(use("b", high, nil, Size{}))}, "a", ""},
+		{"nor if it is critical", bytes, []Use{partly(use("a", critical, wrote(50, 5), Size{}))}, "", ""},
 		{"inodes", inodes, []Use{use("a", plain, wrote(50, 5), Size{}), use("b", plain, wrote(2, 2000), Size{})}, "b",
 			"The node was low on resource: inodes. Threshold quantity: 100, available: 50. Container c was using 2k, request is " +
 				"0, has larger consumption of inodes. "},

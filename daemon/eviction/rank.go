@@ -26,6 +26,8 @@ type Use struct {
 	Pod        *corev1.Pod
 	Containers map[string]Size // what each has written into its root file system
 	Volumes    Size
+	// Partly says that it uses at least that: its files could not be counted in time.
+	Partly bool
 }
 
 func (u *Use) total(s Signal) (sum int64) {
@@ -44,24 +46,31 @@ func (u *Use) request(s Signal) int64 {
 
 // First returns the pod to evict first, and why in a kubelet's words: a pod that uses more than it has requested before
 // one that does not, then the lowest priority, then the one that uses most beyond its request. Nil: evicting would not
-// help.
+// help. A pod that could not be measured in time counts as one that uses more than any that could: where its files lie decides what
+// was seen of it, and so it could take the disk, and others would be evicted for it.
 func First(pods []Use, short Shortage) (*corev1.Pod, string) {
 	least := short.Signal.of(Size{leastBytes, leastInodes})
 	may := slices.DeleteFunc(slices.Clone(pods), func(u Use) bool {
-		return priority(u.Pod) >= criticalPriority || u.total(short.Signal) < least
+		return priority(u.Pod) >= criticalPriority || u.total(short.Signal) < least && !u.Partly
 	})
 	if len(may) == 0 {
 		return nil, ""
 	}
 	first := slices.MinFunc(may, func(a, b Use) int {
 		beyondA, beyondB := a.total(short.Signal)-a.request(short.Signal), b.total(short.Signal)-b.request(short.Signal)
-		if (beyondA > 0) != (beyondB > 0) {
-			return cmp.Compare(beyondB, 0) - cmp.Compare(beyondA, 0)
-		}
-		return cmp.Or(cmp.Compare(priority(a.Pod), priority(b.Pod)), cmp.Compare(beyondB, beyondA),
+		return cmp.Or(last(beyondA <= 0 && !a.Partly)-last(beyondB <= 0 && !b.Partly), cmp.Compare(priority(a.Pod), priority(b.Pod)),
+			last(!a.Partly)-last(!b.Partly), cmp.Compare(beyondB, beyondA),
 			strings.Compare(string(a.Pod.UID), string(b.Pod.UID)))
 	})
 	return first.Pod, message(first, short)
+}
+
+// last puts those for whom something holds after the others.
+func last(holds bool) int {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 func priority(p *corev1.Pod) int32 {
@@ -88,6 +97,9 @@ func message(u Use, short Shortage) string {
 			fmt.Fprintf(&b, "Container %s was using %s, request is %s, has larger consumption of %s. ", c.Name,
 				quantity(used), request.String(), name)
 		}
+	}
+	if u.Partly {
+		b.WriteString("The files of the pod could not be counted in time. ")
 	}
 	return b.String()
 }

@@ -298,15 +298,13 @@ func Pods(s *store.Snapshot, namespace, name, uid string, from uint64, do func(*
 }
 
 // Size returns how much the history takes, in bytes as stored.
-func Size(s *store.Snapshot) (size int64, err error) {
+func Size(s *store.Snapshot) (bytes int64, err error) {
 	for _, resource := range []string{blocks, pending} {
 		all, err := pieces(s, resource)
 		if err != nil {
 			return 0, err
 		}
-		for _, p := range all {
-			size += p.size
-		}
+		bytes += size(all)
 	}
-	return size, nil
+	return bytes, nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // share is what a namespace has of a block.
@@ -51,31 +50,25 @@ func readShares(value []byte) (shares []share, written bool) {
 	return sharesOf(lines), false
 }
 
-// openLines returns the lines of a block.
-func openLines(value []byte) ([]byte, error) {
-	b, err := openBlock(value)
-	if err != nil {
-		return nil, err
-	}
-	decoder, err := newDecoder()
-	if err != nil {
-		return nil, err
-	}
-	defer decoder.Close()
-	return decoder.DecodeAll(b.lines, nil)
-}
-
-// sharesOf counts the lines of Jobs, in the order of the namespaces' names.
-func sharesOf(lines []byte) (shares []share) {
-	counted := map[string]int64{}
+// sharesOf counts the lines of Jobs.
+func sharesOf(lines []byte) []share {
+	counted := counter{}
 	for line := range bytes.Lines(lines) {
 		if j, err := decodeLine(line, false); err == nil {
 			counted[j.Namespace] += int64(len(line))
 		}
 	}
-	shares = []share{}
-	for _, namespace := range slices.Sorted(maps.Keys(counted)) {
-		shares = append(shares, share{strings.Clone(namespace), counted[namespace]})
+	return counted.shares()
+}
+
+// counter is how many bytes of lines each namespace has.
+type counter map[string]int64
+
+// shares returns them in the order of the namespaces' names.
+func (c counter) shares() []share {
+	shares := []share{}
+	for _, namespace := range slices.Sorted(maps.Keys(c)) {
+		shares = append(shares, share{namespace, c[namespace]})
 	}
 	return shares
 }

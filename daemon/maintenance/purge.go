@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,7 +43,7 @@ func Purge(root layout.Root) error {
 			root, strings.Join(others, ", "))
 	}
 	for _, path := range own {
-		err := untrusted.Remove(path)
+		err := untrusted.Remove(context.Background(), path)
 		if errors.Is(err, untrusted.ErrMounted) {
 			err = os.RemoveAll(path) // a mount point below the root is emptied
 		}

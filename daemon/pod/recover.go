@@ -1,7 +1,6 @@
 package pod
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,11 +107,15 @@ func isIdle(pod *corev1.Pod, now time.Time) bool { return isEnding(pod, now) || 
 // takeHeld reports the containers that are Held and will not be launched any more, as the pod is idle since: they are ended,
 // or paused, like others.
 func (f *folder) takeHeld() {
-	containers := f.issued.look().containers
-	for _, i := range slices.Clone(containers) {
+	var held []issued
+	for _, i := range f.issued.look().containers {
+		if i.held != nil {
+			held = append(held, i)
+		}
+	}
+	for _, i := range held {
 		c := find(f.pod, i.name)
 		switch {
-		case i.held == nil:
 		case c.spec == nil || c.running() || i.held.Attempt != c.next():
 			f.issued.of(i.name).held = nil
 		case i.launched == 0 && isIdle(f.pod, f.now):

@@ -80,7 +80,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err != nil {
 		return nil, err
 	}
-	declared, err := b.Volumes.Declared(in.Pod, in.Container, in.Attempt, in.Image.Config.Volumes, mounts, files)
+	declared, err := b.Volumes.Declared(ctx, in.Pod, in.Container, in.Attempt, in.Image.Config.Volumes, mounts, files)
 	if err != nil {
 		return nil, err
 	}

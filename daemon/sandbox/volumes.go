@@ -14,7 +14,7 @@ import (
 
 // Volumes makes the volumes of a pod, and the files that it gets from the host. overLimit returns the limit of local
 // storage that a pod has exceeded; empty if there is none.
-func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step {
+func Volumes(v *volume.Volumes, overLimit func(context.Context, *corev1.Pod) string) worker.Step {
 	return worker.Step{
 		Name:   "volumes",
 		Reason: "FailedMount",
@@ -32,7 +32,7 @@ func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step 
 		},
 		Measure:  overLimit,
 		Refresh:  func(_ context.Context, p *corev1.Pod) error { return v.Refresh(p) },
-		TearDown: func(_ context.Context, uid types.UID) error { return v.TearDown(string(uid)) },
+		TearDown: func(ctx context.Context, uid types.UID) error { return v.TearDown(ctx, string(uid)) },
 		Held:     held(v.Held),
 	}
 }

@@ -53,9 +53,8 @@ func overflowDue(j *batchv1.Job) time.Time {
 		return j.CreationTimestamp.Time
 	}
 	_, paused := batch.PausedSince(s)
-	begun := s.Succeeded+s.Failed+ptr.Deref(s.Ready, 0) > 0 || len(batch.Attempts(j.Annotations)) > 0
 	after, ok := clusters.OverflowAfter(j.Annotations)
-	if s.StartTime == nil || ptr.Deref(j.Spec.Suspend, false) || paused || begun || !ok {
+	if s.StartTime == nil || ptr.Deref(j.Spec.Suspend, false) || paused || batch.ShowsBegun(j) || !ok {
 		return time.Time{}
 	}
 	return s.StartTime.Add(after)

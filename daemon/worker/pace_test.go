@@ -19,7 +19,7 @@ func TestPodsThatTakeLongToMeasure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := Step{
 			Name: "slow",
-			Measure: func(p *corev1.Pod) string {
+			Measure: func(_ context.Context, p *corev1.Pod) string {
 				if p.Namespace == "slow" {
 					time.Sleep(2 * time.Second)
 				}

@@ -55,6 +55,8 @@ type work struct {
 	// leftovers are containers to be removed that the pod's status does not mention.
 	leftovers []string
 	failed    int // tear-downs that failed in a row
+	// calm ends the measurement that is under way; nil if there is none.
+	calm context.CancelFunc
 }
 
 // New makes a pool, and sets the runtime's OnExit. Goroutines live only as long as there are actions.
@@ -122,6 +124,9 @@ func (p *Pool) Do(obj *corev1.Pod, actions []duty.Action) {
 		case a.Kind == duty.TearDown:
 			for _, l := range w.launches {
 				l.callOff(a)
+			}
+			if w.calm != nil {
+				w.calm()
 			}
 			// A pod that goes is neither refreshed nor measured nor resized, nor paused.
 			w.queue = slices.DeleteFunc(w.queue, func(q duty.Action) bool {

@@ -239,6 +239,39 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
+// The measurement of a pod that goes, or of a daemon that ends, is not waited for, however long it would take.
+func TestMeasurementsForNobodyEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tornDown := 0
+		h := newHost(t, func(_ *host, c *Config) {
+			c.Steps = []Step{{
+				Name: "volumes",
+				Measure: func(ctx context.Context, _ *corev1.Pod) string {
+					<-ctx.Done()
+					return ""
+				},
+				TearDown: func(context.Context, types.UID) error { tornDown++; return nil },
+			}}
+		})
+		gone, stays := newPod(corev1.RestartPolicyNever, "c"), newPod(corev1.RestartPolicyNever, "c")
+		gone.UID, stays.UID = "gone", "stays"
+		for _, obj := range []*corev1.Pod{gone, stays} {
+			h.workers.Do(obj, []duty.Action{{Kind: duty.Measure}})
+		}
+		synctest.Wait()
+		h.workers.Do(gone, []duty.Action{{Kind: duty.TearDown}})
+		synctest.Wait()
+		if tornDown != 1 {
+			t.Errorf("%d were torn down", tornDown)
+		}
+		began := time.Now()
+		h.close()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the end took %v", took)
+		}
+	})
+}
+
 func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var did []string
@@ -250,7 +283,11 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 					time.Sleep(time.Second)
 					return nil
 				},
-				Measure:  func(*corev1.Pod) string { did = append(did, "measure"); time.Sleep(time.Second); return "" },
+				Measure: func(context.Context, *corev1.Pod) string {
+					did = append(did, "measure")
+					time.Sleep(time.Second)
+					return ""
+				},
 				TearDown: func(context.Context, types.UID) error { did = append(did, "tear down"); return nil },
 			}}
 		})

@@ -53,8 +53,8 @@ type Step struct {
 	SetUp  func(ctx context.Context, obj *corev1.Pod, sandbox *Sandbox) error
 	// Refresh brings up to date what SetUp has made, if it has. May be nil.
 	Refresh func(ctx context.Context, obj *corev1.Pod) error
-	// Measure returns what a pod takes too much of, in the words of the eviction; empty if nothing. May be nil.
-	Measure func(obj *corev1.Pod) string
+	// Measure returns what a pod takes too much of, in the words of the eviction; empty if nothing, or if ctx ends first. May be nil.
+	Measure func(ctx context.Context, obj *corev1.Pod) string
 	// Resize gives running containers the resources that the pod says. With loosen other containers keep theirs for now,
 	// and the limits of the whole pod may only become wider. May be nil.
 	Resize   func(ctx context.Context, obj *corev1.Pod, running []Running, loosen bool) error
@@ -94,6 +94,15 @@ func (p *Pool) refresh(obj *corev1.Pod, w *worker) {
 
 // measure reports the pod for eviction if a step finds that it takes more than it may.
 func (p *Pool) measure(obj *corev1.Pod, w *worker) {
+	ctx, cancel := context.WithCancel(p.ctx)
+	set := func(calm context.CancelFunc) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w.calm = calm
+	}
+	set(cancel)
+	defer cancel()
+	defer set(nil)
 	for _, step := range p.config.Steps {
 		if step.Measure == nil {
 			continue
@@ -101,7 +110,7 @@ func (p *Pool) measure(obj *corev1.Pod, w *worker) {
 		var over string
 		p.take(obj, w, "measurement of "+step.Name, func() {
 			began := time.Now()
-			over = step.Measure(obj)
+			over = step.Measure(ctx, obj)
 			p.pace.took(obj.Namespace, obj.UID, time.Since(began))
 		})
 		if over != "" {

@@ -55,6 +55,21 @@ func TestFileSystemsOfUsersAreNotEntered(t *testing.T) {
 			if err == nil {
 				unix.Close(fd)
 			}
+			full := filepath.Join(dir, path)
+			_, failed := Stat(full)
+			isDir, isFailed := IsDir(full)
+			real, realFailed := Real(full)
+			for _, other := range []error{failed, isFailed, realFailed} {
+				if strings.HasSuffix(path, "/..") { // which a path of the host is cleaned of
+					continue
+				}
+				if (other == nil) != (err == nil) || errors.Is(other, errdefs.ErrPermissionDenied) != errors.Is(err, errdefs.ErrPermissionDenied) {
+					err = fmt.Errorf("%w; as a path of the host: %w", err, other)
+				}
+			}
+			if err == nil && (!isDir || real != full) {
+				err = fmt.Errorf("it is %s, a directory: %t", real, isDir)
+			}
 			done <- err
 		}()
 		select {

@@ -169,7 +169,7 @@ func TestPathsHaveALimit(t *testing.T) {
 	if err := os.Mkdir(deep, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = untrusted.Remove(deep) })
+	t.Cleanup(func() { _ = untrusted.Remove(context.Background(), deep) })
 	fd, err := unix.Open(deep, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	for range 10000 {
 		if err == nil {
@@ -207,7 +207,7 @@ func TestPathsHaveALimit(t *testing.T) {
 // TestDeepPaths would take a minute of CPU if each level were looked up from the top.
 func TestDeepPaths(t *testing.T) {
 	dir, _, tree := world(t)
-	t.Cleanup(func() { _ = untrusted.Remove(filepath.Join(dir, "deep")) })
+	t.Cleanup(func() { _ = untrusted.Remove(context.Background(), filepath.Join(dir, "deep")) })
 	var entries []*tar.Header
 	for i := range 4 {
 		name := fmt.Sprint("deep/", i, strings.Repeat("/d", 2000))

@@ -57,7 +57,7 @@ func BenchmarkContainer(b *testing.B) {
 				start.Add(int64(t2.Sub(t1)))
 				exit.Add(int64(t3.Sub(t2)))
 				remove.Add(int64(t4.Sub(t3)))
-				return r.volumes.TearDown(string(p.UID))
+				return r.volumes.TearDown(context.Background(), string(p.UID))
 			})
 			for name, sum := range map[string]*atomic.Int64{"create": &create, "start": &start, "exit": &exit, "remove": &remove} {
 				b.ReportMetric(float64(sum.Load())/float64(b.N)/1e6, name+"-ms")

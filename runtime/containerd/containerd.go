@@ -258,11 +258,11 @@ func (r *Runtime) SignalOnce(ctx context.Context, id string, sig syscall.Signal)
 	return nil
 }
 
-// Written returns how much disk a container uses for what differs from its image.
+// Written returns how much disk a container uses for what differs from its image. If the context ends meanwhile, it may be a part of that.
 func (r *Runtime) Written(ctx context.Context, id string) (bytes, inodes int64, err error) {
 	usage, err := r.server.snapshots().Usage(inNamespace(ctx), id)
 	if err != nil {
-		return 0, 0, fmt.Errorf("layer of container %s: %w", id, err)
+		return usage.Size, usage.Inodes, fmt.Errorf("layer of container %s: %w", id, err)
 	}
 	return usage.Size, usage.Inodes, nil
 }

@@ -65,7 +65,7 @@ func fillVolume(ctx context.Context, root *os.File, place, dir string) error {
 	if _, err := os.Lstat(mark); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := untrusted.Empty(dir); err != nil {
+	if err := untrusted.Empty(ctx, dir); err != nil {
 		return err
 	}
 	if root != nil {
@@ -75,7 +75,7 @@ func fillVolume(ctx context.Context, root *os.File, place, dir string) error {
 			err = copyDirectory(ctx, from, dir)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(err, untrusted.Empty(dir)) // the disk may be full
+			return errors.Join(err, untrusted.Empty(ctx, dir)) // the disk may be full
 		}
 	}
 	crash.At("declared-volume.filled")

@@ -65,19 +65,19 @@ func TestDeclaredVolumes(t *testing.T) {
 		if string(content) != "w\n" || err != nil || place != "/data" {
 			t.Errorf("what it has left: %q, %v, %q", content, err, place)
 		}
-		if used := r.volumes.DeclaredUsage("u1", "main", 0); used.Inodes < 10 {
+		if used, err := r.volumes.DeclaredUsage(t.Context(), "u1", "main", 0); err != nil || used.Inodes < 10 {
 			t.Errorf("uses %+v", used)
 		}
 
 		// The next attempt has its own, and what was before is gone.
-		if _, err := r.volumes.Declared(p, &p.Spec.Containers[0], 1, r.image.Config.Volumes, nil, oci.Files{}); err != nil {
+		if _, err := r.volumes.Declared(context.Background(), p, &p.Spec.Containers[0], 1, r.image.Config.Volumes, nil, oci.Files{}); err != nil {
 			t.Fatal(err)
 		}
 		if left, _ := filepath.Glob(filepath.Join(r.config.Root, "pods/u1/volumes/declared/*")); len(left) != 1 ||
 			filepath.Base(left[0]) != "main.1" {
 			t.Errorf("left: %v", left)
 		}
-		if err := r.volumes.TearDown("u1"); err != nil {
+		if err := r.volumes.TearDown(context.Background(), "u1"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -102,7 +102,7 @@ func TestFillingADeclaredVolumeAgain(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "seed")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what the container has removed is there again: %v", err)
 	}
-	if err := r.volumes.TearDown("u1"); err != nil {
+	if err := r.volumes.TearDown(context.Background(), "u1"); err != nil {
 		t.Error(err)
 	}
 }
@@ -114,7 +114,7 @@ func TestADeclaredVolumeAtAFileIsAnError(t *testing.T) {
 	if _, err := r.Start(context.Background(), c); err == nil || !strings.Contains(err.Error(), "/file: the image has a file there") {
 		t.Errorf("got %v", err)
 	}
-	if err := errors.Join(r.Remove(context.Background(), c.ID), r.volumes.TearDown("u1")); err != nil {
+	if err := errors.Join(r.Remove(context.Background(), c.ID), r.volumes.TearDown(context.Background(), "u1")); err != nil {
 		t.Error(err)
 	}
 }

@@ -143,7 +143,7 @@ func (l *layers) Usage(ctx context.Context, key string) (snapshots.Usage, error)
 	if !ok {
 		return l.Snapshotter.Usage(ctx, key)
 	}
-	return l.recycled.usage(one), nil
+	return l.recycled.usage(ctx, one)
 }
 
 // settle lets the garbage collector see the layer of a container, once the transaction has committed.
@@ -164,7 +164,7 @@ func (l *layers) keep(id string) error {
 // discard removes the snapshot of a container that is no longer in the database.
 func (l *layers) discard(ctx context.Context, id string) error {
 	if l.recycled != nil {
-		return l.recycled.release(id)
+		return l.recycled.release(ctx, id)
 	}
 	l.mu.Lock()
 	key, ok := l.keys[id]
@@ -193,7 +193,7 @@ func removeLayer(ctx context.Context, backend snapshots.Snapshotter, key string,
 	for _, m := range mounts {
 		for _, option := range m.Options {
 			if upper, ok := strings.CutPrefix(option, "upperdir="); ok {
-				if err := untrusted.Remove(filepath.Dir(upper)); err != nil {
+				if err := untrusted.Remove(ctx, filepath.Dir(upper)); err != nil {
 					return fmt.Errorf("remove snapshot %s: %w", key, err)
 				}
 			}
@@ -228,7 +228,7 @@ func (l *layers) Cleanup(ctx context.Context) error {
 // sweep learns which layers containers have, and removes those of containers that are not known.
 func (l *layers) sweep(ctx context.Context, known func(container string) bool) error {
 	if l.recycled != nil {
-		return l.recycled.sweep(known)
+		return l.recycled.sweep(ctx, known)
 	}
 	var orphans []string
 	err := l.Snapshotter.Walk(ctx, func(_ context.Context, info snapshots.Info) error {

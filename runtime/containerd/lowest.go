@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jobd/jobd/internal/outside"
 )
 
 const (
@@ -141,7 +143,7 @@ func placesOf(mounts []specs.Mount) []string {
 		if place == "/" || withinOne(mounted, place) {
 			continue
 		}
-		if info, err := os.Stat(m.Source); m.Type != "bind" || err == nil && info.IsDir() {
+		if isDir, _ := outside.IsDir(m.Source); m.Type != "bind" || isDir {
 			place += "/"
 		}
 		places = append(places, place)

@@ -171,13 +171,13 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 	if of.alone {
 		one.name = layerName(of.shard, s.next)
 	}
-	if err := s.clean(&one); err != nil {
+	if err := s.clean(ctx, &one); err != nil {
 		s.lowest.drop(lowest)
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.giveBack(one))
+			err = errors.Join(err, s.giveBack(ctx, one))
 		}
 	}()
 	if uid, gid := onHost(b.uid, of.users), onHost(b.gid, of.users); uid != 0 || gid != 0 {
@@ -196,7 +196,7 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 }
 
 // clean sets the name of one to that of a free layer, or makes a layer of the name that it has. The mutex is held.
-func (s *recycledLayers) clean(one *recycledLayer) error {
+func (s *recycledLayers) clean(ctx context.Context, one *recycledLayer) error {
 	// The best is the last freed of those that were mounted in the same way, since the shard may still have it mounted.
 	// If there is none, it is the one of the shard that has been free for longest.
 	best := -1
@@ -218,7 +218,7 @@ func (s *recycledLayers) clean(one *recycledLayer) error {
 	s.next++
 	for _, dir := range []string{one.name, filepath.Join(one.name, upperDir), filepath.Join(one.name, workDir)} {
 		if err := os.Mkdir(filepath.Join(s.dir, dir), layerMode); err != nil {
-			return errors.Join(err, untrusted.Remove(filepath.Join(s.dir, one.name)))
+			return errors.Join(err, untrusted.Remove(ctx, filepath.Join(s.dir, one.name)))
 		}
 	}
 	return nil
@@ -238,11 +238,11 @@ func onHost(id uint32, users specs.LinuxIDMapping) uint32 {
 
 // giveBack frees a layer that was taken in vain, so that another container can have it, or removes it where that is
 // impossible. The mutex is held.
-func (s *recycledLayers) giveBack(one recycledLayer) error {
+func (s *recycledLayers) giveBack(ctx context.Context, one recycledLayer) error {
 	dir := filepath.Join(s.dir, one.name)
-	if one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
+	if one.shard() == "" || !renew(ctx, filepath.Join(dir, upperDir)) {
 		s.lowest.drop(one.lowest)
-		return untrusted.Remove(dir)
+		return untrusted.Remove(ctx, dir)
 	}
 	s.free = append(s.free, one)
 	return nil
@@ -336,7 +336,7 @@ func kept(dir string) bool {
 }
 
 // release takes back the layer of a container. It is emptied and kept for another container, or else removed.
-func (s *recycledLayers) release(container string) error {
+func (s *recycledLayers) release(ctx context.Context, container string) error {
 	s.mu.Lock()
 	one := s.held[container]
 	delete(s.held, container)
@@ -351,9 +351,9 @@ func (s *recycledLayers) release(container string) error {
 	}
 	crash.At("layer.let-go")
 	dir := filepath.Join(s.dir, one.name)
-	if full || one.shard() == "" || kept(dir) || !renew(filepath.Join(dir, upperDir)) {
+	if full || one.shard() == "" || kept(dir) || !renew(ctx, filepath.Join(dir, upperDir)) {
 		s.lowest.drop(one.lowest)
-		if err := untrusted.Remove(dir); err != nil {
+		if err := untrusted.Remove(ctx, dir); err != nil {
 			return fmt.Errorf("layer of container %s: %w", container, err)
 		}
 		return nil
@@ -365,8 +365,8 @@ func (s *recycledLayers) release(container string) error {
 }
 
 // renew restores a directory to what it was when it was made, and reports whether that worked.
-func renew(dir string) bool {
-	if untrusted.Empty(dir) != nil {
+func renew(ctx context.Context, dir string) bool {
+	if untrusted.Empty(ctx, dir) != nil {
 		return false
 	}
 	var info unix.Stat_t
@@ -401,19 +401,19 @@ func renew(dir string) bool {
 
 // sweep takes back the layers of containers of an earlier run that are not known any more, and removes those that were
 // free.
-func (s *recycledLayers) sweep(known func(container string) bool) error {
+func (s *recycledLayers) sweep(ctx context.Context, known func(container string) bool) error {
 	var errs []error
 	for container, one := range s.found {
 		s.mu.Lock()
 		same := s.held[container] == one
 		s.mu.Unlock()
 		if same && !known(container) {
-			errs = append(errs, s.release(container))
+			errs = append(errs, s.release(ctx, container))
 		}
 	}
 	errs = append(errs, s.lowest.sweep())
 	for _, name := range s.orphans {
-		errs = append(errs, untrusted.Remove(filepath.Join(s.dir, name)))
+		errs = append(errs, untrusted.Remove(ctx, filepath.Join(s.dir, name)))
 	}
 	return errors.Join(errs...)
 }
@@ -429,9 +429,9 @@ func (s *recycledLayers) of(container string) (recycledLayer, bool) {
 	return *one, true
 }
 
-func (s *recycledLayers) usage(one recycledLayer) snapshots.Usage {
-	used := untrusted.Usage(filepath.Join(s.dir, one.name, upperDir))
-	return snapshots.Usage{Inodes: used.Inodes, Size: used.Bytes}
+func (s *recycledLayers) usage(ctx context.Context, one recycledLayer) (snapshots.Usage, error) {
+	used, err := untrusted.Usage(ctx, filepath.Join(s.dir, one.name, upperDir))
+	return snapshots.Usage{Inodes: used.Inodes, Size: used.Bytes}, err
 }
 
 // plainFlags reports whether a directory has the inode flags of one that was made beside it: what a container has set

@@ -160,7 +160,7 @@ func TestALayerOfOneContainerGoesWithIt(t *testing.T) {
 	if one, ok := s.of("c"); !ok || one.name != "3" || s.next != 4 {
 		t.Errorf("found %+v, the next is %d", one, s.next)
 	}
-	if err := s.release("c"); err != nil {
+	if err := s.release(context.Background(), "c"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "3")); !os.IsNotExist(err) || len(s.free) > 0 {
@@ -205,7 +205,7 @@ func TestALayerWithFlagsIsNotUsedAgain(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(upper, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if !renew(upper) {
+	if !renew(context.Background(), upper) {
 		t.Error("one without flags is not")
 	}
 	f, err := os.Open(upper)
@@ -221,7 +221,7 @@ func TestALayerWithFlagsIsNotUsedAgain(t *testing.T) {
 	if err != nil {
 		t.Skipf("flags of directories cannot be set here: %v", err)
 	}
-	if renew(upper) {
+	if renew(context.Background(), upper) {
 		t.Error("one with flags is used again")
 	}
 }

@@ -220,7 +220,7 @@ func (r *rig) prepare(p *corev1.Pod, name string) (runtime.Container, error) {
 		if err != nil {
 			return runtime.Container{}, err
 		}
-		declared, err := r.volumes.Declared(p, c, 0, r.image.Config.Volumes, mine, files)
+		declared, err := r.volumes.Declared(context.Background(), p, c, 0, r.image.Config.Volumes, mine, files)
 		if err != nil {
 			return runtime.Container{}, err
 		}

@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,7 +46,7 @@ func TestVolumes(t *testing.T) {
 				if status := r.wait(t, w.ID); status.ExitCode != 0 || strings.Contains(output(t, w.LogPath), "tmpfs") != (medium != "") {
 					t.Errorf("got %+v, log %q", status, output(t, w.LogPath))
 				}
-				if err := r.volumes.TearDown("u1"); err != nil {
+				if err := r.volumes.TearDown(context.Background(), "u1"); err != nil {
 					t.Error(err)
 				}
 			})
@@ -71,7 +72,7 @@ func TestVolumes(t *testing.T) {
 					t.Errorf("%s: %q, %v", file, got, err)
 				}
 			}
-			if err := r.volumes.TearDown("u1"); err != nil {
+			if err := r.volumes.TearDown(context.Background(), "u1"); err != nil {
 				t.Error(err)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "a/b/out")); err != nil {

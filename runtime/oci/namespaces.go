@@ -34,8 +34,9 @@ func namespaces(in Input) ([]specs.LinuxNamespace, error) {
 		add(specs.NetworkNamespace)
 		add(specs.UTSNamespace)
 	}
-	// In a user namespace of its own nobody may mount the host's cgroups.
-	if in.Host.CgroupV2 && (!privileged(in.Container) || in.Users != nil) {
+	// In a user namespace of its own nobody may mount the host's cgroups. With cgroup v1 containers are in the host's namespace, as with
+	// containerd, but not what a user of the machine runs, who is to see no other one's groups.
+	if (in.Host.CgroupV2 || in.Command != nil) && (!privileged(in.Container) || in.Users != nil) {
 		out = append(out, specs.LinuxNamespace{Type: specs.CgroupNamespace})
 	}
 	return out, nil

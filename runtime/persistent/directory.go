@@ -97,7 +97,7 @@ func removeData(ctx context.Context, data string, is *record) error {
 		// With all that is in it, unless that has subvolumes of its own.
 		_ = destroySubvolume(filepath.Dir(data), filepath.Base(data))
 	}
-	if err := untrusted.RemoveUntil(ctx, data); err != nil {
+	if err := untrusted.Remove(ctx, data); err != nil {
 		return err
 	}
 	if is.Project == 0 {

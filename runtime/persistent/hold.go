@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/jobd/jobd/internal/outside"
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/crash"
@@ -33,7 +35,12 @@ func (v *Volumes) holders() string {
 
 // HoldDevice keeps a block device of the host for a pod, as Attach does with those of volumes.
 func (v *Volumes) HoldDevice(path, pod string) error {
-	d, err := os.Open(path)
+	at, err := outside.At(path)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	d, err := os.Open("/proc/self/fd/" + strconv.Itoa(int(at.Fd())))
 	if err != nil {
 		return err
 	}

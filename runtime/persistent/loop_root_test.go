@@ -1,6 +1,7 @@
 package persistent
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -50,7 +51,8 @@ func TestLoop(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if used, err := v.Usage(spec.Name); err != nil || used.Capacity < large*3/4 || used.Available < large/4 && large > size || used.Used > size {
+			if used, err := v.Usage(context.Background(), spec.Name); err != nil || used.Capacity < large*3/4 || used.Available < large/4 && large > size ||
+				used.Used > size {
 				t.Errorf("usage %+v, %v", used, err)
 			}
 
@@ -71,7 +73,7 @@ func TestLoop(t *testing.T) {
 			if info, err := os.Stat(point); err != nil || info.Mode().Perm() != 0o750 {
 				t.Errorf("the mode has become %v, %v", info.Mode(), err)
 			}
-			if used, err := v.Usage(spec.Name); err != nil || used.Capacity < size*5/2 {
+			if used, err := v.Usage(context.Background(), spec.Name); err != nil || used.Capacity < size*5/2 {
 				t.Errorf("usage %+v, %v", used, err)
 			}
 			if info, err := os.Stat(filepath.Join(point, "a")); err != nil || info.Size() < size/2 {

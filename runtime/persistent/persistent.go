@@ -283,7 +283,7 @@ func discard(ctx context.Context, dir string) error {
 		}
 		crash.At("persistent.delete.data")
 	}
-	if err := untrusted.RemoveUntil(ctx, dir); err != nil {
+	if err := untrusted.Remove(ctx, dir); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(dir))

@@ -1,6 +1,7 @@
 package persistent
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -157,7 +158,7 @@ func TestCapacityOfADirectory(t *testing.T) {
 					if err == nil || got < size*8/10 || got > size {
 						t.Fatalf("wrote %d of %d bytes: %v", got, size, err)
 					}
-					used, err := v.Usage(spec.Name)
+					used, err := v.Usage(context.Background(), spec.Name)
 					if err != nil || used.Capacity != size || used.Used < size*8/10 || used.Available > size/5 || used.InodesUsed < 2 {
 						t.Errorf("usage %+v, %v", used, err)
 					}
@@ -169,7 +170,7 @@ func TestCapacityOfADirectory(t *testing.T) {
 				if _, err := fill(t, filepath.Join(data, "file")); err == nil || !strings.Contains(err.Error(), "No space left") {
 					t.Errorf("no limit: %v", err)
 				}
-				if used, err := v.Usage(spec.Name); err != nil || used.Used < 20*mib || used.Capacity < 100*mib {
+				if used, err := v.Usage(context.Background(), spec.Name); err != nil || used.Used < 20*mib || used.Capacity < 100*mib {
 					t.Errorf("usage %+v, %v", used, err)
 				}
 			}
@@ -231,7 +232,7 @@ func TestRestoredDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := attach(t, v, "a")
-	if used, err := v.Usage("a"); err != nil || used.Used < size/2 || used.InodesUsed < 3 {
+	if used, err := v.Usage(context.Background(), "a"); err != nil || used.Used < size/2 || used.InodesUsed < 3 {
 		t.Errorf("usage %+v, %v", used, err)
 	}
 	if got, err := fill(t, filepath.Join(data, "below", "rest")); err == nil || got > size/2 {

@@ -1,6 +1,7 @@
 package persistent
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 
@@ -14,7 +15,7 @@ import (
 type Usage = runtime.VolumeUsage
 
 // Usage measures a volume. Where neither the file system counts nor the volume is attached, it walks through its files.
-func (v *Volumes) Usage(name string) (Usage, error) {
+func (v *Volumes) Usage(ctx context.Context, name string) (Usage, error) {
 	is, err := v.get(name)
 	if err != nil {
 		return Usage{}, err
@@ -36,7 +37,11 @@ func (v *Volumes) Usage(name string) (Usage, error) {
 	if onBtrfs(data) {
 		if used, err := subvolumeUsage(fd); err == nil {
 			out.Used, limited = used, true
-			out.InodesUsed = untrusted.Usage(data).Inodes
+			files, err := untrusted.Usage(ctx, data)
+			if err != nil {
+				return Usage{}, err
+			}
+			out.InodesUsed = files.Inodes
 		}
 	} else if is.Project != 0 {
 		if q, err := projectUsage(fd, is.Project); err == nil && q.BlockHard != 0 {
@@ -47,7 +52,10 @@ func (v *Volumes) Usage(name string) (Usage, error) {
 		out.Capacity, out.Available = is.Size, min(out.Available, max(is.Size-out.Used, 0))
 		return out, nil
 	}
-	used := untrusted.Usage(data)
+	used, err := untrusted.Usage(ctx, data)
+	if err != nil {
+		return Usage{}, err
+	}
 	out.Used, out.InodesUsed = used.Bytes, used.Inodes
 	return out, nil
 }

@@ -17,7 +17,7 @@ import (
 func described(t *testing.T, dir string) string {
 	t.Helper()
 	var out []string
-	Visit(dir, func(in int, name string, is *unix.Stat_t) {
+	err := Visit(dir, func(in int, name string, is *unix.Stat_t) error {
 		at, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", in))
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,11 @@ func described(t *testing.T, dir string) string {
 			line += fmt.Sprintf(" %q", value[:n])
 		}
 		out = append(out, line)
+		return nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	slices.Sort(out)
 	return strings.Join(out, "\n")
 }
@@ -88,7 +92,7 @@ func TestCopyKeepsAllButLeavesNothing(t *testing.T) {
 
 	called, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := errors.Join(Remove(to), os.Mkdir(to, 0o755)); err != nil {
+	if err := errors.Join(Remove(t.Context(), to), os.Mkdir(to, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	if err := Copy(called, top, to); !errors.Is(err, context.Canceled) {
@@ -100,7 +104,7 @@ func TestCopyOfADeepTreeEnds(t *testing.T) {
 	base := t.TempDir()
 	from, to := filepath.Join(base, "from"), filepath.Join(base, "to")
 	deepTree(t, from, 2100)
-	t.Cleanup(func() { _ = errors.Join(Remove(from), Remove(to)) })
+	t.Cleanup(func() { _ = errors.Join(Remove(context.Background(), from), Remove(context.Background(), to)) })
 	if err := os.Mkdir(to, 0o755); err != nil {
 		t.Fatal(err)
 	}

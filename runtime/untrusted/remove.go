@@ -22,11 +22,10 @@ const maxDepth = 64
 // Remove removes a file, or a directory with all that is in it, however deep that is. It does not enter what is mounted
 // there: it stops with ErrMounted. Asking the kernel on the way costs nothing; its list of mounts is long where many
 // pods run. Files that were made immutable go too. What does not exist is no error.
-func Remove(path string) error { return RemoveUntil(context.Background(), path) }
-
-// RemoveUntil is Remove until a context ends. It may never come to an end otherwise: whoever has a directory of the tree open can make
-// files in it faster than they are removed.
-func RemoveUntil(ctx context.Context, path string) error {
+//
+// It ends with the context, and may never come to an end otherwise: whoever has a directory of the tree open can make files in it faster
+// than they are removed.
+func Remove(ctx context.Context, path string) error {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -43,13 +42,13 @@ func RemoveUntil(ctx context.Context, path string) error {
 }
 
 // Empty removes all that is in a directory, as Remove does.
-func Empty(dir string) error {
+func Empty(ctx context.Context, dir string) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer unix.Close(fd)
-	r := remover{ctx: context.Background(), top: fd}
+	r := remover{ctx: ctx, top: fd}
 	defer r.done()
 	for {
 		if some, err := r.pass(fd, 1); err != nil {

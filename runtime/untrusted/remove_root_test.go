@@ -39,14 +39,14 @@ func TestRemoveTreeStopsAtMounts(t *testing.T) {
 			if err := unix.Mount(filepath.Join(host, mounted), point, "", unix.MS_BIND, ""); err != nil {
 				t.Fatal(err)
 			}
-			err := Remove(tree)
+			err := Remove(t.Context(), tree)
 			if unmountErr := unix.Unmount(point, unix.MNT_DETACH); unmountErr != nil {
 				t.Fatal(unmountErr)
 			}
 			if !errors.Is(err, ErrMounted) {
 				t.Errorf("with a mount: %v", err)
 			}
-			if err := Remove(tree); err != nil {
+			if err := Remove(t.Context(), tree); err != nil {
 				t.Error(err)
 			}
 			if _, err := os.Lstat(tree); !errors.Is(err, os.ErrNotExist) {
@@ -55,7 +55,7 @@ func TestRemoveTreeStopsAtMounts(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(host, "deep", "dir", "precious")); err != nil {
 				t.Error(err)
 			}
-			if err := Remove(tree); err != nil {
+			if err := Remove(t.Context(), tree); err != nil {
 				t.Errorf("a second time: %v", err)
 			}
 		})
@@ -118,10 +118,10 @@ func TestDeepTree(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if used := Usage(tree); used.Inodes != levels+202 || used.Bytes < 1<<20 {
+	if used, err := Usage(t.Context(), tree); err != nil || used.Inodes != levels+202 || used.Bytes < 1<<20 {
 		t.Errorf("it is measured as %+v", used)
 	}
-	if err := Empty(tree); err != nil {
+	if err := Empty(t.Context(), tree); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(tree); err != nil || len(left) > 0 {
@@ -131,7 +131,7 @@ func TestDeepTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	deepTree(t, tree, levels)
-	if err := Remove(tree); err != nil {
+	if err := Remove(t.Context(), tree); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(base); err != nil || len(left) > 0 {
@@ -146,7 +146,7 @@ func TestUsageCountsAFileOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	empty := Usage(tree)
+	empty, _ := Usage(t.Context(), tree)
 	write("a", 1<<20)
 	if err := errors.Join(os.Link(filepath.Join(tree, "a"), filepath.Join(tree, "b")), os.Symlink("/usr", filepath.Join(tree, "link"))); err != nil {
 		t.Fatal(err)
@@ -159,11 +159,11 @@ func TestUsageCountsAFileOnce(t *testing.T) {
 			}
 		}
 	}
-	used := Usage(tree)
+	used, _ := Usage(t.Context(), tree)
 	if used.Inodes != empty.Inodes+1102 || used.Bytes-empty.Bytes < 1<<20 || used.Bytes-empty.Bytes > 2<<20 {
 		t.Errorf("%+v, empty %+v", used, empty)
 	}
-	if used := Usage(filepath.Join(tree, "none")); used != (Used{}) {
+	if used, err := Usage(t.Context(), filepath.Join(tree, "none")); err != nil || used != (Used{}) {
 		t.Errorf("what does not exist: %+v", used)
 	}
 }
@@ -186,7 +186,7 @@ func TestRemoveTakesOffFlags(t *testing.T) {
 			t.Skipf("flags of files cannot be set here: %v", err)
 		}
 	}
-	t.Cleanup(func() { _ = Remove(tree) })
+	t.Cleanup(func() { _ = Remove(t.Context(), tree) })
 	lock(log, 0x20)
 	lock(file, 0x10)
 	lock(dir, 0x10)
@@ -194,7 +194,7 @@ func TestRemoveTakesOffFlags(t *testing.T) {
 	if err := os.RemoveAll(tree); err == nil {
 		t.Fatal("they keep nothing from being removed")
 	}
-	if err := Remove(tree); err != nil {
+	if err := Remove(t.Context(), tree); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(base); err != nil || len(left) > 0 {
@@ -210,13 +210,13 @@ func TestRemovingEndsWithTheContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := RemoveUntil(ctx, dir); !errors.Is(err, context.Canceled) {
+	if err := Remove(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "in")); err != nil {
 		t.Error(err)
 	}
-	if err := Remove(dir); err != nil {
+	if err := Remove(t.Context(), dir); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package untrusted
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -17,13 +18,18 @@ const maxDescriptors = 1 << 17
 // Unlinked returns what processes use of the disk in files that have no name any more, since they were removed while they
 // were open or mapped, or never had one. Usage does not see them. A file counts once, for what key returns for the first
 // process that has it and the mount that it was opened in; an empty key leaves it out. Nothing is opened, and no file
-// system of a pod is asked. What lies in the queue of a socket alone is not seen, and on Linux before 5.8 nothing is.
-func Unlinked(pids []int, key func(pid int, mount *mountinfo.Info) string) map[string]Used {
-	u := unlinked{key: key, used: map[string]Used{}, seen: map[file]bool{}, left: maxDescriptors, mounts: map[string]map[uint64]*mountinfo.Info{}}
-	for _, pid := range pids {
-		u.process(pid)
+// system of a pod is asked. What lies in the queue of a socket alone is not seen, and on Linux before 5.8 nothing is. It ends with the
+// context, with what it has seen until then and the error of the context.
+func Unlinked(ctx context.Context, pids []int, key func(pid int, mount *mountinfo.Info) string) (map[string]Used, error) {
+	u := unlinked{
+		ctx: ctx, key: key, used: map[string]Used{}, seen: map[file]bool{}, left: maxDescriptors, mounts: map[string]map[uint64]*mountinfo.Info{},
 	}
-	return u.used
+	for _, pid := range pids {
+		if err := u.process(pid); err != nil {
+			return u.used, err
+		}
+	}
+	return u.used, nil
 }
 
 // file is an inode.
@@ -34,6 +40,7 @@ type file struct {
 
 // unlinked is the state of one search.
 type unlinked struct {
+	ctx    context.Context
 	key    func(int, *mountinfo.Info) string
 	used   map[string]Used
 	seen   map[file]bool
@@ -41,15 +48,19 @@ type unlinked struct {
 	mounts map[string]map[uint64]*mountinfo.Info // of mount namespaces, by ID
 }
 
-func (u *unlinked) process(pid int) {
+// process looks at what one process has, until the context ends.
+func (u *unlinked) process(pid int) error {
 	for _, kind := range []string{"fd", "map_files"} {
 		dir, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, kind))
 		if err != nil {
 			continue // it has ended
 		}
-		for u.left > 0 {
+		for u.left > 0 && u.ctx.Err() == nil {
 			names, err := dir.Readdirnames(min(u.left, 1024))
 			for _, name := range names {
+				if u.ctx.Err() != nil {
+					break
+				}
 				u.left--
 				u.descriptor(pid, int(dir.Fd()), name)
 			}
@@ -59,6 +70,7 @@ func (u *unlinked) process(pid int) {
 		}
 		dir.Close()
 	}
+	return u.ctx.Err()
 }
 
 // descriptor counts a file if it has no name.

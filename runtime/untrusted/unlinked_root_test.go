@@ -22,7 +22,13 @@ func TestUnlinked(t *testing.T) {
 		}
 		return "here"
 	}
-	measured := func() Used { return Unlinked([]int{os.Getpid(), os.Getpid()}, only)["here"] }
+	measured := func() Used {
+		found, err := Unlinked(t.Context(), []int{os.Getpid(), os.Getpid()}, only)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found["here"]
+	}
 	before := measured()
 	const size = 1 << 20
 	create := func(name string) *os.File {

@@ -19,16 +19,13 @@ const (
 
 // Usage returns what a directory uses of its disk, however deep its tree is. A file with several names counts once, and
 // what is removed meanwhile, or mounted there, is left out. Files that have no name any more are found by Unlinked.
-func Usage(dir string) Used {
-	used, _ := UsageContext(context.Background(), dir) // which does not end
-	return used
-}
-
-// UsageContext is Usage until a context ends, whose error it then returns.
-func UsageContext(ctx context.Context, dir string) (most Used, err error) {
+//
+// It ends with the context, with what it has seen until then and the error of the context: a tree may be of any size, and need not end
+// where files are made in it meanwhile.
+func Usage(ctx context.Context, dir string) (most Used, err error) {
 	for range measureAgain {
 		m := measure{linked: map[uint64]struct{}{}}
-		err = visit(dir, func(_ int, _, _ string, is *unix.Stat_t) error {
+		err = Visit(dir, func(_ int, _ string, is *unix.Stat_t) error {
 			m.add(is)
 			return ctx.Err()
 		})

@@ -17,12 +17,12 @@ func TestUsageEndsWithItsContext(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if used, err := UsageContext(t.Context(), dir); err != nil || used != Usage(dir) || used.Inodes != 101 {
+	if used, err := Usage(t.Context(), dir); err != nil || used.Inodes != 101 {
 		t.Errorf("%+v: %v", used, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if used, err := UsageContext(ctx, dir); !errors.Is(err, context.Canceled) || used.Inodes > 1 {
+	if used, err := Usage(ctx, dir); !errors.Is(err, context.Canceled) || used.Inodes > 1 {
 		t.Errorf("%+v: %v", used, err)
 	}
 }

@@ -16,22 +16,14 @@ const maxLevels = 1 << 20
 
 // Visit calls a function for a directory and for all that is below it, however deep that is, but not for what is mounted
 // there. It passes an open directory and a name in it, and what was found there; since then it may have been replaced by
-// something else. It reports whether it has seen the whole tree, which it has not if that was changed meanwhile. What
-// cannot be read is left out.
-func Visit(dir string, see func(dir int, name string, is *unix.Stat_t)) (whole bool) {
-	return !errors.Is(visit(dir, func(dir int, name, _ string, is *unix.Stat_t) error {
-		see(dir, name, is)
-		return nil
-	}), errMoved)
-}
-
-// visit is Visit that ends with the first error of the function, which it returns. It returns errMoved if it has not seen the whole tree.
-func visit(dir string, see func(dir int, name, path string, is *unix.Stat_t) error) error {
+// something else. What cannot be read is left out. It ends with the first error of the function, which it returns, or with
+// ErrAborted where the tree was changed meanwhile so that the rest is not found.
+func Visit(dir string, see func(dir int, name string, is *unix.Stat_t) error) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	return (&walk{visit: see}).tree(fd)
+	return (&walk{visit: func(dir int, name, _ string, is *unix.Stat_t) error { return see(dir, name, is) }}).tree(fd)
 }
 
 // Walk is Visit for callers that must not miss anything: it ends with the first error, which is that of the function, or

@@ -1,6 +1,7 @@
 package untrusted
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 func TestWalk(t *testing.T) {
 	tree := filepath.Join(t.TempDir(), "tree")
 	deepTree(t, tree, 3000)
-	t.Cleanup(func() { _ = Remove(tree) })
+	t.Cleanup(func() { _ = Remove(context.Background(), tree) })
 	if err := errors.Join(
 		os.MkdirAll(filepath.Join(tree, "a", "b"), 0o755), os.WriteFile(filepath.Join(tree, "a", "file"), nil, 0o600),
 		os.MkdirAll(filepath.Join(tree, "c"), 0o755),
@@ -49,7 +50,7 @@ func TestWalk(t *testing.T) {
 	if err := walk(tree, 1001, measured); !errdefs.IsOutOfRange(err) || longest != 1001 {
 		t.Errorf("the longest path has %d bytes, %v", longest, err)
 	}
-	if err := Remove(filepath.Join(tree, "d")); err != nil {
+	if err := Remove(t.Context(), filepath.Join(tree, "d")); err != nil {
 		t.Fatal(err)
 	}
 	var paths []string

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -73,7 +74,7 @@ func TestHostPathsOfANamespaceThatForbidsThem(t *testing.T) {
 			if err1 != nil || err2 != nil || !os.SameFile(shown, path) {
 				t.Errorf("shows something else: %v, %v", err1, err2)
 			}
-			if err := v.TearDown("uid"); err != nil {
+			if err := v.TearDown(context.Background(), "uid"); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -133,7 +134,7 @@ func TestAllowedHostPaths(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			v.node.HostPaths = allowing(tc.list)
 			t.Cleanup(func() {
-				if err := v.TearDown("uid"); err != nil {
+				if err := v.TearDown(context.Background(), "uid"); err != nil {
 					t.Error(err)
 				}
 			})
@@ -170,7 +171,7 @@ func TestAllowedHostPaths(t *testing.T) {
 	if _, err := setUp(v, p); !errors.Is(err, unix.EROFS) {
 		t.Errorf("a subPath that is missing: %v", err)
 	}
-	if err := v.TearDown("uid"); err != nil {
+	if err := v.TearDown(context.Background(), "uid"); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(data+"/mine", nil, 0o600); err != nil {
@@ -216,7 +217,7 @@ func TestAllowedHostPathsAreNotRaced(t *testing.T) {
 				t.Fatalf("it shows what lies outside: %v", err)
 			}
 		}
-		if err := v.TearDown("uid"); err != nil {
+		if err := v.TearDown(context.Background(), "uid"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,7 +256,7 @@ func TestTearDownUnmountsNothingOfTheHosts(t *testing.T) {
 			if _, err := os.Stat(mounts[0].Source + "/inner/precious"); err != nil {
 				t.Fatalf("what is mounted below is not shown: %v", err)
 			}
-			if err := v.TearDown("uid"); err != nil {
+			if err := v.TearDown(context.Background(), "uid"); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(host + "/sub/inner/precious"); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/internal/outside"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
@@ -69,14 +71,14 @@ func (v *Volumes) claimed(ctx context.Context, pod *corev1.Pod, volume *corev1.V
 	if err != nil {
 		return source{}, err
 	}
-	if err := checkMode(pv.Name, out); err != nil {
+	if err := v.checkMode(pv.Name, out); err != nil {
 		return source{}, err
 	}
 	if out.device && !core.IsProvisioned(pv) {
 		err = v.node.Claims.HoldDevice(out.path, string(pod.UID))
 	}
 	if grouped && !out.device && !out.readOnly {
-		err = v.giveToGroupOnce(pod, volume.Name, out.path)
+		err = v.giveToGroupOnce(ctx, pod, volume.Name, out.path)
 	}
 	return out, err
 }
@@ -111,24 +113,45 @@ func (v *Volumes) devicesPod(uid string) string {
 
 // localPath checks the path of a volume of the type local.
 func (v *Volumes) localPath(name, path string) (string, error) {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	if _, err := outside.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("MountVolume.NewMounter initialization failed for volume %q : path %q does not exist", name, path)
 	} else if err != nil {
 		return "", err
 	}
-	if v.own(realPath(path)) {
+	if real, err := realPath(path); err != nil {
+		return "", err
+	} else if v.own(real) {
 		return "", fmt.Errorf("local path %s belongs to jobd itself: %w", path, errdefs.ErrPermissionDenied)
 	}
 	return path, nil
 }
 
-// checkMode fails if a volume is not what its mode says.
-func checkMode(name string, s source) error {
-	info, err := os.Stat(s.path)
+// at opens the place of a volume (O_PATH), which is a path of the host unless it is jobd's own: to say whose the file systems are on the way
+// takes the longer the more is mounted on the host.
+func (v *Volumes) at(path string) (*os.File, error) {
+	if strings.HasPrefix(path, v.root+"/") || strings.HasPrefix(path, v.state+"/") {
+		return os.OpenFile(path, unix.O_PATH, 0)
+	}
+	return outside.At(path)
+}
+
+// stat says what the place of a volume is.
+func (v *Volumes) stat(path string, is *unix.Stat_t) error {
+	file, err := v.at(path)
 	if err != nil {
 		return err
 	}
-	device := info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0
+	defer file.Close()
+	return os.NewSyscallError("fstat", unix.Fstat(int(file.Fd()), is))
+}
+
+// checkMode fails if a volume is not what its mode says.
+func (v *Volumes) checkMode(name string, s source) error {
+	var is unix.Stat_t
+	if err := v.stat(s.path, &is); err != nil {
+		return err
+	}
+	device := is.Mode&unix.S_IFMT == unix.S_IFBLK
 	switch {
 	case s.device && !device:
 		return fmt.Errorf("volume %s has the mode Block, but %s is not a block device: %w", name, s.path, errdefs.ErrInvalidArgument)
@@ -166,7 +189,7 @@ func (v *Volumes) Devices(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 			}
 			s, err := v.claimed(ctx, pod, volume)
 			if err == nil {
-				err = addDevice(spec, pod, c, d.DevicePath, s)
+				err = v.addDevice(spec, pod, c, d.DevicePath, s)
 			}
 			if err != nil {
 				return fmt.Errorf("MapVolume.MapPodDevice failed for volume %q : %w", d.Name, err)
@@ -179,10 +202,10 @@ func (v *Volumes) Devices(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 // addDevice adds a block device to a spec. It belongs to the user that the container is to run as, as with a containerd that
 // has device_ownership_from_security_context, and to the group of the pod's volumes. The host's owner and group mean
 // nothing in a container: anybody may be in the group root.
-func addDevice(spec *specs.Spec, pod *corev1.Pod, c *corev1.Container, at string, s source) error {
+func (v *Volumes) addDevice(spec *specs.Spec, pod *corev1.Pod, c *corev1.Container, at string, s source) error {
 	var is unix.Stat_t
-	if err := unix.Stat(s.path, &is); err != nil {
-		return &os.PathError{Op: "stat", Path: s.path, Err: err}
+	if err := v.stat(s.path, &is); err != nil {
+		return err
 	}
 	major, minor := int64(unix.Major(is.Rdev)), int64(unix.Minor(is.Rdev))
 	access := "rwm"

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,10 +32,10 @@ const maxDeclared = 1000
 // runtime fills with what the image has there, and may write to them although its root is read-only. What attempts before
 // had is removed.
 func (v *Volumes) Declared(
-	pod *corev1.Pod, c *corev1.Container, attempt int, declared map[string]struct{}, mounts []specs.Mount, files oci.Files,
+	ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt int, declared map[string]struct{}, mounts []specs.Mount, files oci.Files,
 ) ([]specs.Mount, error) {
 	if attempt > 0 {
-		if err := v.removeDeclared(pod, c.Name, attempt); err != nil {
+		if err := v.removeDeclared(ctx, pod, c.Name, attempt); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +79,7 @@ func (v *Volumes) Declared(
 }
 
 // removeDeclared removes what earlier attempts of a container had.
-func (v *Volumes) removeDeclared(pod *corev1.Pod, container string, attempt int) error {
+func (v *Volumes) removeDeclared(ctx context.Context, pod *corev1.Pod, container string, attempt int) error {
 	dir := v.declaredPod(string(pod.UID))
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +92,7 @@ func (v *Volumes) removeDeclared(pod *corev1.Pod, container string, attempt int)
 		if n, err := strconv.Atoi(number); name != container || err != nil || n >= attempt {
 			continue
 		}
-		if err := untrusted.Remove(filepath.Join(dir, e.Name())); err != nil {
+		if err := untrusted.Remove(ctx, filepath.Join(dir, e.Name())); err != nil {
 			return fmt.Errorf("volumes of the image of the attempt before: %w", err)
 		}
 	}
@@ -120,12 +121,12 @@ func (v *Volumes) LeftDeclared(pod *corev1.Pod, container string, attempt int, n
 }
 
 // DeclaredUsage returns what a container uses of the disk in volumes that its image has declared.
-func (v *Volumes) DeclaredUsage(podUID, container string, attempt int) untrusted.Used {
+func (v *Volumes) DeclaredUsage(ctx context.Context, podUID, container string, attempt int) (untrusted.Used, error) {
 	dir := filepath.Join(v.declaredPod(podUID), attemptOf(container, attempt))
 	if _, err := os.Lstat(dir); err != nil {
-		return untrusted.Used{}
+		return untrusted.Used{}, nil
 	}
-	return untrusted.Usage(dir)
+	return untrusted.Usage(ctx, dir)
 }
 
 // DeclaredOf returns the name of the container of a pod that has a volume which its image has declared, by the root of a

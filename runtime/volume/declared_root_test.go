@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"os"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ func TestNothingElseMayBeMountedAtADeclaredVolume(t *testing.T) {
 	} {
 		declared[place] = struct{}{}
 	}
-	mounts, err := v.Declared(pod, c, 0, declared, []specs.Mount{{Destination: "/mine"}}, oci.Files{Hosts: "h", TerminationLog: "l"})
+	mounts, err := v.Declared(context.Background(), pod, c, 0, declared, []specs.Mount{{Destination: "/mine"}}, oci.Files{Hosts: "h", TerminationLog: "l"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,11 +49,11 @@ func TestDeclaredVolumesAreBounded(t *testing.T) {
 	for i := range maxDeclared {
 		declared["/v/"+strconv.Itoa(i)] = struct{}{}
 	}
-	if mounts, err := v.Declared(pod, &pod.Spec.Containers[0], 0, declared, nil, oci.Files{}); err != nil || len(mounts) != maxDeclared {
+	if mounts, err := v.Declared(context.Background(), pod, &pod.Spec.Containers[0], 0, declared, nil, oci.Files{}); err != nil || len(mounts) != maxDeclared {
 		t.Errorf("as many as there may be: %d, %v", len(mounts), err)
 	}
 	declared["/one/more"] = struct{}{}
-	if _, err := v.Declared(pod, &pod.Spec.Containers[0], 1, declared, nil, oci.Files{}); !errdefs.IsInvalidArgument(err) {
+	if _, err := v.Declared(context.Background(), pod, &pod.Spec.Containers[0], 1, declared, nil, oci.Files{}); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("one more: %v", err)
 	}
 	if left, err := os.ReadDir(v.declaredPod(string(pod.UID))); err != nil || len(left) > 0 {
@@ -64,7 +65,7 @@ func TestNoVolumeIsDeclaredInProc(t *testing.T) {
 	v := newVolumes(t)
 	pod := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/mine"})
 	for _, place := range []string{"/proc", "proc/self", "/x/../proc/self/"} {
-		mounts, err := v.Declared(pod, &pod.Spec.Containers[0], 0, map[string]struct{}{place: {}}, nil, oci.Files{})
+		mounts, err := v.Declared(context.Background(), pod, &pod.Spec.Containers[0], 0, map[string]struct{}{place: {}}, nil, oci.Files{})
 		if err == nil || !strings.Contains(err.Error(), "/proc") {
 			t.Errorf("%s: %v, %v", place, mounts, err)
 		}

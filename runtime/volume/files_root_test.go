@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,7 +124,7 @@ func TestVolumesOfFiles(t *testing.T) {
 			if got := strings.Join(tree(t, m.Source), "|"); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
-			if err := v.TearDown("uid"); err != nil {
+			if err := v.TearDown(context.Background(), "uid"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -201,7 +202,7 @@ func TestFilesOutliveTheirObject(t *testing.T) {
 			}
 		}, "a -rw-r--r-- 1"},
 		{"it was torn down", func() {
-			if err := v.TearDown("uid"); err != nil {
+			if err := v.TearDown(context.Background(), "uid"); err != nil {
 				t.Fatal(err)
 			}
 		}, `MountVolume.SetUp failed for volume "v" : configmap "c" not found`},

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -99,7 +100,7 @@ func TestFilesOfAPodAreBounded(t *testing.T) {
 			if got := fmt.Sprint(err); err == nil && want != "" || err != nil && (want == "" || !strings.HasPrefix(got, want)) {
 				t.Errorf("got %v, want %q", err, want)
 			}
-			if err := v.TearDown("uid"); err != nil {
+			if err := v.TearDown(context.Background(), "uid"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -129,7 +130,7 @@ func TestFilesThatGrowTooLargeStay(t *testing.T) {
 	if _, err := setUp(v, p); err != nil { // as after a restart of the daemon
 		t.Error(err)
 	}
-	if err := v.TearDown("uid"); err != nil {
+	if err := v.TearDown(context.Background(), "uid"); err != nil {
 		t.Error(err)
 	}
 }
@@ -175,7 +176,7 @@ func TestObjectsOfManyVolumesAreReadOnce(t *testing.T) {
 			t.Errorf("%s: read %d times, %v", what, have.read, err)
 		}
 	}
-	if err := v.TearDown("uid"); err != nil {
+	if err := v.TearDown(context.Background(), "uid"); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ const (
 // giveToGroupOnce is giveToGroup, unless that was done for this pod's volume before: when its set-up is repeated, its
 // containers may run, and what they have done to their files since is theirs to decide. In another epoch none of them runs,
 // and a power cut may have undone what was done.
-func (v *Volumes) giveToGroupOnce(pod *corev1.Pod, volume, path string) error {
+func (v *Volumes) giveToGroupOnce(ctx context.Context, pod *corev1.Pod, volume, path string) error {
 	if podFSGroup(pod) < 0 {
 		return nil
 	}
@@ -30,7 +31,7 @@ func (v *Volumes) giveToGroupOnce(pod *corev1.Pod, volume, path string) error {
 	if in, err := os.ReadFile(done); err == nil && string(in) == v.node.Epoch {
 		return nil
 	}
-	if err := giveToGroup(pod, path); err != nil {
+	if err := v.giveToGroup(ctx, pod, path); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(done), 0o700); err != nil {
@@ -41,13 +42,18 @@ func (v *Volumes) giveToGroupOnce(pod *corev1.Pod, volume, path string) error {
 
 // giveToGroup lets a pod's fsGroup read and write a volume that has outlived other pods: all that is in it belongs to the
 // group then. With the policy OnRootMismatch, nothing is done if the volume's own directory belongs to the group already.
-func giveToGroup(pod *corev1.Pod, path string) error {
+func (v *Volumes) giveToGroup(ctx context.Context, pod *corev1.Pod, path string) error {
 	group := podFSGroup(pod)
 	if group < 0 {
 		return nil
 	}
+	at, err := v.at(path)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
 	var top unix.Stat_t
-	if err := unix.Stat(path, &top); err != nil {
+	if err := unix.Fstat(int(at.Fd()), &top); err != nil {
 		return &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	policy := ptr.Deref(pod.Spec.SecurityContext.FSGroupChangePolicy, corev1.FSGroupChangeAlways)
@@ -55,20 +61,17 @@ func giveToGroup(pod *corev1.Pod, path string) error {
 		return nil
 	}
 	// The directory itself comes last: only then is the whole tree done.
-	var failed error
-	whole := untrusted.Visit(path, func(dir int, name string, _ *unix.Stat_t) {
-		if failed == nil && name != "." {
-			failed = groupOwns(dir, name, group)
+	err = untrusted.Visit("/proc/self/fd/"+strconv.Itoa(int(at.Fd()))+"/.", func(dir int, name string, _ *unix.Stat_t) error {
+		if name == "." || ctx.Err() != nil {
+			return ctx.Err()
 		}
+		return groupOwns(dir, name, group)
 	})
-	if failed == nil && !whole {
-		failed = fmt.Errorf("its files are being moved")
+	if err == nil {
+		err = groupHas(int(at.Fd()), path, group)
 	}
-	if failed == nil {
-		failed = groupOwns(unix.AT_FDCWD, path, group)
-	}
-	if failed != nil {
-		return fmt.Errorf("applyFSGroup failed for %s: %w", path, failed)
+	if err != nil {
+		return fmt.Errorf("applyFSGroup failed for %s: %w", path, err)
 	}
 	return nil
 }
@@ -83,6 +86,11 @@ func groupOwns(dir int, name string, group int) error {
 		return &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	defer unix.Close(fd)
+	return groupHas(fd, name, group)
+}
+
+// groupHas does that with a file that is open (O_PATH).
+func groupHas(fd int, name string, group int) error {
 	var is unix.Stat_t
 	if err := unix.Fstat(fd, &is); err != nil {
 		return err

@@ -93,7 +93,7 @@ func TestFSGroupOfAClaimIsAppliedOnce(t *testing.T) {
 	has(4321, 0o400)
 	v.node.Epoch = "another"
 	has(1234, 0o660)
-	if err := errors.Join(v.TearDown("uid"), asItLikes()); err != nil {
+	if err := errors.Join(v.TearDown(context.Background(), "uid"), asItLikes()); err != nil {
 		t.Fatal(err)
 	}
 	has(1234, 0o660)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/runas"
+	"github.com/jobd/jobd/internal/outside"
 	"github.com/jobd/jobd/runtime/thread"
 )
 
@@ -82,14 +83,16 @@ func (v *Volumes) anyHostPath(source *corev1.HostPathVolumeSource) (string, erro
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("hostPath %q is not absolute: %w", source.Path, errdefs.ErrInvalidArgument)
 	}
-	if v.own(realPath(path)) {
+	if real, err := realPath(path); err != nil {
+		return "", fmt.Errorf("hostPath %s: %w", path, err)
+	} else if v.own(real) {
 		return "", fmt.Errorf("hostPath %s belongs to jobd itself: %w", path, errdefs.ErrPermissionDenied)
 	}
 	kind := corev1.HostPathUnset
 	if source.Type != nil {
 		kind = *source.Type
 	}
-	info, err := os.Stat(path)
+	info, err := outside.Stat(path)
 	exists := err == nil
 	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 		return "", err
@@ -97,15 +100,15 @@ func (v *Volumes) anyHostPath(source *corev1.HostPathVolumeSource) (string, erro
 	switch kind {
 	case corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate:
 		if !exists {
-			return path, os.MkdirAll(path, 0o755)
+			return path, makeOnHost(path)
 		}
 	case corev1.HostPathFileOrCreate:
 		if !exists {
-			if err := makeFile(path); err != nil {
+			if err := makeFileOnHost(path); err != nil {
 				return "", err
 			}
 			// It may be a dangling symbolic link, in which case no file was made.
-			info, err = os.Stat(path)
+			info, err = outside.Stat(path)
 			exists = err == nil
 		}
 	}
@@ -157,15 +160,38 @@ func makeFile(path string) error {
 	return f.Close()
 }
 
-// realPath follows symlinks as far as the path exists.
-func realPath(path string) string {
+// makeOnHost makes the directories of a path of the host that are missing.
+func makeOnHost(path string) error {
+	return onHost(func(open func(string) (int, error)) error { return makeBeneath(open, "."+path, madeBy(nil)) })
+}
+
+// makeFileOnHost makes a file in a directory of the host that exists, unless something of that name exists.
+func makeFileOnHost(path string) error {
+	return onHost(func(open func(string) (int, error)) error { return makeFileBeneath(open, "."+path) })
+}
+
+// onHost calls a function with one that opens paths of the host, which are relative to its root.
+func onHost(do func(open func(path string) (int, error)) error) error {
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	return do(func(path string) (int, error) { return outside.Open(root, path, unix.RESOLVE_IN_ROOT) })
+}
+
+// realPath follows symlinks as far as the path exists. What a process of a user answers for is ErrPermissionDenied.
+func realPath(path string) (string, error) {
 	rest := ""
 	for dir := path; ; dir = filepath.Dir(dir) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if dir == "/" {
-			return path
+		real, err := outside.Real(dir)
+		switch {
+		case err == nil:
+			return filepath.Join(real, rest), nil
+		case errors.Is(err, errdefs.ErrPermissionDenied):
+			return "", err
+		case dir == "/":
+			return path, nil
 		}
 		rest = filepath.Join(filepath.Base(dir), rest)
 	}

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,7 +117,7 @@ func TestHugePages(t *testing.T) {
 			t.Errorf("mounted there: %v, %v", below, err)
 		}
 		for range 2 {
-			if err := v.TearDown("uid"); err != nil {
+			if err := v.TearDown(context.Background(), "uid"); err != nil {
 				t.Error(err)
 			}
 		}

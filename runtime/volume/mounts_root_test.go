@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -62,7 +63,7 @@ func TestUnmountingLeadsNowhereElse(t *testing.T) {
 		}
 	}()
 	for range 50 {
-		if err := v.TearDown("uid"); err != nil {
+		if err := v.TearDown(context.Background(), "uid"); err != nil {
 			t.Error(err)
 		}
 		if _, err := setUp(v, podWith(hostPath(home, corev1.HostPathUnset), corev1.VolumeMount{MountPath: "/m"})); err != nil {
@@ -77,7 +78,7 @@ func TestUnmountingLeadsNowhereElse(t *testing.T) {
 	if left, err := mountPoints(home); err != nil || len(left) != 1 {
 		t.Errorf("in the home there is %v, %v", left, err)
 	}
-	if err := v.TearDown("uid"); err != nil {
+	if err := v.TearDown(context.Background(), "uid"); err != nil {
 		t.Error(err)
 	}
 	if left, err := mountPoints(v.state); err != nil || len(left) > 0 {
@@ -133,7 +134,7 @@ func TestRestrictionsOfTheHostsMounts(t *testing.T) {
 				if strings.Join(kept, " ") != c.want {
 					t.Errorf("with the list %v the options are %q, want %q", list, got[0].Options, c.want)
 				}
-				if err := v.TearDown("uid"); err != nil {
+				if err := v.TearDown(context.Background(), "uid"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -172,7 +173,7 @@ func TestMountsInPathsOfTheHostAreBounded(t *testing.T) {
 	if left, err := mountPoints(v.state); err != nil || len(left) > 256 {
 		t.Errorf("there are %d, %v", len(left), err)
 	}
-	if err := v.TearDown("uid"); err != nil {
+	if err := v.TearDown(context.Background(), "uid"); err != nil {
 		t.Error(err)
 	}
 }
@@ -213,7 +214,7 @@ func TestMountsOfTheHostDoNotSpread(t *testing.T) {
 			if got, err := mountPoints(v.state); err != nil || len(got) != c.want {
 				t.Errorf("the pod has %d mounts, want %d: %v", len(got), c.want, err)
 			}
-			if err := errors.Join(v.TearDown("uid"), unix.Unmount(later, 0)); err != nil {
+			if err := errors.Join(v.TearDown(context.Background(), "uid"), unix.Unmount(later, 0)); err != nil {
 				t.Error(err)
 			}
 		})

@@ -13,6 +13,8 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/internal/outside"
 )
 
 // makeMountPoints makes, in the volumes of jobd's own that a container sees read-only, the places at which it mounts something
@@ -60,23 +62,28 @@ func isReadOnly(own map[string]*corev1.Volume, m *corev1.VolumeMount) bool {
 
 // makeMountPoint makes a directory or a file in a volume, whichever is to be mounted there, and those above it.
 func makeMountPoint(volume, place, source string) error {
-	info, err := os.Stat(source)
+	isDir, err := outside.IsDir(source)
 	if err != nil {
 		return err
 	}
-	if info.IsDir() {
-		fd, err := openBeneath(volume, place, true, nil)
+	top, err := os.OpenFile(volume, unix.O_PATH, 0) // one of jobd's own
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	if isDir {
+		fd, err := openBeneath(top, place, true, nil)
 		if err != nil {
 			return err
 		}
 		return unix.Close(fd)
 	}
-	if fd, err := openBeneath(volume, place, false, nil); err == nil {
+	if fd, err := openBeneath(top, place, false, nil); err == nil {
 		return unix.Close(fd)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	dir, err := openBeneath(volume, filepath.Dir(place), true, nil)
+	dir, err := openBeneath(top, filepath.Dir(place), true, nil)
 	if err != nil {
 		return err
 	}

@@ -85,9 +85,15 @@ func (h *hostMounts) of(path string) (*mountinfo.Info, error) {
 		}
 	}
 	// Where something is mounted is found first, without a look at it: a server of NFS may be silent.
-	at := filepath.Join(realPath(filepath.Dir(path)), filepath.Base(path))
+	in, err := realPath(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("find the mount of %s: %w", path, err)
+	}
+	at := filepath.Join(in, filepath.Base(path))
 	if h.at[at] == nil {
-		at = realPath(path)
+		if at, err = realPath(path); err != nil {
+			return nil, fmt.Errorf("find the mount of %s: %w", path, err)
+		}
 	}
 	for dir := at; ; dir = filepath.Dir(dir) {
 		if on := h.at[dir]; on != nil {

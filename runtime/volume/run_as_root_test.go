@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -78,7 +79,7 @@ func TestHostPathsAsAUser(t *testing.T) {
 					t.Errorf("what was made is of %d:%d", is.Uid, is.Gid)
 				}
 			}
-			if err := v.TearDown("uid"); err != nil {
+			if err := v.TearDown(context.Background(), "uid"); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,7 +39,7 @@ func TestSharedMemory(t *testing.T) {
 		t.Errorf("held: %v, %v", held, err)
 	}
 	for range 2 {
-		if err := v.TearDown("uid"); err != nil {
+		if err := v.TearDown(context.Background(), "uid"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -33,7 +33,12 @@ func (v *Volumes) subPath(
 	if err != nil {
 		return "", err
 	}
-	fd, err := openBeneath(volume, sub, create, as)
+	top, err := v.at(volume)
+	if err != nil {
+		return "", fmt.Errorf("open %s: %w", volume, err)
+	}
+	defer top.Close()
+	fd, err := openBeneath(top, sub, create, as)
 	if err != nil {
 		return "", err
 	}
@@ -129,12 +134,8 @@ func volumeOf(pod *corev1.Pod, container string, index int) string {
 
 // openBeneath opens a path inside a directory, with the rights of a user if there is one. No symlink leads out of it. What is missing
 // is created, step by step, with the volume's own mode and owner, or as that user, if create is set.
-func openBeneath(volume, sub string, create bool, as *runas.Identity) (fd int, err error) {
-	dir, err := unix.Open(volume, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("open %s: %w", volume, err)
-	}
-	defer unix.Close(dir)
+func openBeneath(top *os.File, sub string, create bool, as *runas.Identity) (fd int, err error) {
+	dir, volume := int(top.Fd()), top.Name()
 	var stat unix.Stat_t
 	if err := unix.Fstat(dir, &stat); err != nil {
 		return -1, err

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -43,7 +44,7 @@ func TestSubPath(t *testing.T) {
 		{"an absolute path", "/etc", true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defer v.TearDown("uid")
+			defer v.TearDown(context.Background(), "uid")
 			p := podWith(hostPath(dir, corev1.HostPathDirectory), corev1.VolumeMount{MountPath: "/m", SubPath: c.sub})
 			mounts, err := setUp(v, p)
 			if c.refused {
@@ -125,7 +126,7 @@ func TestSubPathOfAContainerStartedAgainIsWhatIsThereThen(t *testing.T) {
 			t.Errorf("got %q, %v", got, err)
 		}
 	}
-	if err := v.TearDown("uid"); err != nil {
+	if err := v.TearDown(context.Background(), "uid"); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := mountPoints(v.state); len(left) > 0 || err != nil {
@@ -158,7 +159,7 @@ func TestSubPathsThatAreTheSameAreMountedOnce(t *testing.T) {
 			t.Errorf("%d mounts of the host, %v", len(shown), err)
 		}
 	}
-	if err := v.TearDown("uid"); err != nil {
+	if err := v.TearDown(context.Background(), "uid"); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -40,8 +41,8 @@ func EmptyDirOf(pod *corev1.Pod, mountRoot string) string {
 
 // OverLimit measures the emptyDirs of a pod that have a limit and returns a kubelet's message about the first that has
 // grown beyond its sizeLimit. Empty: none has. unlinked is what each emptyDir, by its name, uses in files that no
-// longer have a name.
-func (v *Volumes) OverLimit(pod *corev1.Pod, unlinked map[string]untrusted.Used) string {
+// longer have a name. An error is that of the context.
+func (v *Volumes) OverLimit(ctx context.Context, pod *corev1.Pod, unlinked map[string]untrusted.Used) (string, error) {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		if !diskLimited(volume) {
@@ -49,17 +50,21 @@ func (v *Volumes) OverLimit(pod *corev1.Pod, unlinked map[string]untrusted.Used)
 		}
 		dir := filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir", volume.Name)
 		limit := volume.EmptyDir.SizeLimit
-		if untrusted.Usage(dir).Bytes+unlinked[volume.Name].Bytes > podspec.Amount(*limit) {
-			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String())
+		used, err := untrusted.Usage(ctx, dir)
+		if used.Bytes+unlinked[volume.Name].Bytes > podspec.Amount(*limit) {
+			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String()), nil
+		}
+		if err != nil {
+			return "", err
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // Usage returns what a pod uses of the disk besides the roots and logs of its containers: its emptyDirs, the files of
 // its ConfigMaps, and its own, such as /etc/hosts. The files of Secrets, of the downward API and of projected volumes
-// are in memory.
-func (v *Volumes) Usage(pod *corev1.Pod) (used untrusted.Used) {
+// are in memory. It ends with the context, with what was seen until then.
+func (v *Volumes) Usage(ctx context.Context, pod *corev1.Pod) (used untrusted.Used, err error) {
 	dirs := []string{filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"), v.ownFiles(string(pod.UID))}
 	for i := range pod.Spec.Volumes {
 		if volume := &pod.Spec.Volumes[i]; volume.ConfigMap != nil {
@@ -68,9 +73,12 @@ func (v *Volumes) Usage(pod *corev1.Pod) (used untrusted.Used) {
 		}
 	}
 	for _, dir := range dirs {
-		files := untrusted.Usage(dir)
+		files, err := untrusted.Usage(ctx, dir)
 		used.Bytes += files.Bytes
 		used.Inodes += files.Inodes
+		if err != nil {
+			return used, err
+		}
 	}
-	return used
+	return used, nil
 }

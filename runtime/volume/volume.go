@@ -285,8 +285,9 @@ func (v *Volumes) keepRestrictions(pod *corev1.Pod, c *corev1.Container, mounts 
 }
 
 // TearDown removes all that a pod has on the host except its logs. It is no error if the pod has nothing. Nothing
-// outside the pod's own directories is touched, whatever is mounted there.
-func (v *Volumes) TearDown(podUID string) error {
+// outside the pod's own directories is touched, whatever is mounted there. It ends with the context, and what is left then is
+// removed by the next call: whoever keeps making files there decides how long it takes.
+func (v *Volumes) TearDown(ctx context.Context, podUID string) error {
 	if podUID == "." || podUID == ".." || podUID != filepath.Base(podUID) { // Base("") is "."
 		return fmt.Errorf("pod uid %q: %w", podUID, errdefs.ErrInvalidArgument)
 	}
@@ -297,12 +298,12 @@ func (v *Volumes) TearDown(podUID string) error {
 	unmountOwn(v.statePod(podUID))
 	crash.At("volume.unmount.after")
 	for _, dir := range []string{v.statePod(podUID), v.rootPod(podUID)} {
-		err := untrusted.Remove(dir)
+		err := untrusted.Remove(ctx, dir)
 		if errors.Is(err, untrusted.ErrMounted) {
 			crash.At("volume.unmount-below.before")
 			if err = UnmountBelow(dir); err == nil {
 				crash.At("volume.unmount-below.after")
-				err = untrusted.Remove(dir)
+				err = untrusted.Remove(ctx, dir)
 			}
 		}
 		if err != nil {
@@ -349,7 +350,7 @@ func (v *Volumes) own(path string) bool {
 // holdsOwn reports whether jobd's root or state is below a path.
 func (v *Volumes) holdsOwn(path string) bool {
 	for _, dir := range []string{v.root, v.state} {
-		if strings.HasPrefix(realPath(dir), strings.TrimSuffix(path, "/")+"/") {
+		if real, err := realPath(dir); err != nil || strings.HasPrefix(real, strings.TrimSuffix(path, "/")+"/") {
 			return true
 		}
 	}

@@ -99,7 +99,7 @@ func TestEmptyDir(t *testing.T) {
 				t.Error("setting up again lost a file")
 			}
 			for range 2 {
-				if err := v.TearDown("uid"); err != nil {
+				if err := v.TearDown(context.Background(), "uid"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -240,7 +240,7 @@ func TestTearDownBehindASymlinkLeavesTheHostsFiles(t *testing.T) {
 	if _, err := setUp(v, podWith(hostPath(filepath.Dir(host), corev1.HostPathUnset), corev1.VolumeMount{MountPath: "/m", SubPath: "sub"})); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.TearDown("uid"); err != nil {
+	if err := v.TearDown(context.Background(), "uid"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(host + "/file"); err != nil {
@@ -251,7 +251,7 @@ func TestTearDownBehindASymlinkLeavesTheHostsFiles(t *testing.T) {
 func TestTearDownRefusesWhatIsNoUID(t *testing.T) {
 	v := newVolumes(t)
 	for _, uid := range []string{"", ".", "..", "a/b", "../x"} {
-		if err := v.TearDown(uid); err == nil {
+		if err := v.TearDown(context.Background(), uid); err == nil {
 			t.Errorf("%q: no error", uid)
 		}
 	}
@@ -365,7 +365,7 @@ func TestFiles(t *testing.T) {
 	if info, err := os.Stat(files.Hosts); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("hosts: %v, %v", info, err)
 	}
-	if used := v.Usage(p); used.Bytes < 4*4096 || used.Inodes < 4 {
+	if used, err := v.Usage(t.Context(), p); err != nil || used.Bytes < 4*4096 || used.Inodes < 4 {
 		t.Errorf("they count as %+v", used)
 	}
 	v.node.Epoch = "2" // the host was rebooted
@@ -377,7 +377,7 @@ func TestFiles(t *testing.T) {
 	if err != nil || next.TerminationLog == files.TerminationLog {
 		t.Errorf("the next start has the same message file: %v", err)
 	}
-	if err := v.TearDown("uid"); err != nil {
+	if err := v.TearDown(context.Background(), "uid"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(files.Hosts); err == nil {
@@ -387,9 +387,17 @@ func TestFiles(t *testing.T) {
 
 func TestOverLimit(t *testing.T) {
 	v := newVolumes(t)
+	overLimit := func(p *corev1.Pod, unlinked map[string]untrusted.Used) string {
+		t.Helper()
+		over, err := v.OverLimit(t.Context(), p, unlinked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return over
+	}
 	limit := resource.MustParse("1Mi")
 	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}, corev1.VolumeMount{MountPath: "/m"})
-	if over := v.OverLimit(p, nil); over != "" {
+	if over := overLimit(p, nil); over != "" {
 		t.Errorf("before it is there: %s", over)
 	}
 	mounts, err := v.SetUp(t.Context(), p, "")
@@ -403,7 +411,7 @@ func TestOverLimit(t *testing.T) {
 	if err := os.Link(dir+"/a", dir+"/b"); err != nil {
 		t.Fatal(err)
 	}
-	if over := v.OverLimit(p, nil); over != "" {
+	if over := overLimit(p, nil); over != "" {
 		t.Errorf("a file with two names counts once: %s", over)
 	}
 	if err := os.WriteFile(dir+"/c", make([]byte, 700<<10), 0o600); err != nil {
@@ -412,13 +420,18 @@ func TestOverLimit(t *testing.T) {
 	if err := os.Remove(dir + "/c"); err != nil {
 		t.Fatal(err)
 	}
-	if over := v.OverLimit(p, map[string]untrusted.Used{"v": {Bytes: 700 << 10}}); over == "" {
+	if over := overLimit(p, map[string]untrusted.Used{"v": {Bytes: 700 << 10}}); over == "" {
 		t.Error("a file without a name does not count")
 	}
 	if err := os.WriteFile(dir+"/c", make([]byte, 700<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if over, want := v.OverLimit(p, nil), `Usage of EmptyDir volume "v" exceeds the limit "1Mi". `; over != want {
+	if over, want := overLimit(p, nil), `Usage of EmptyDir volume "v" exceeds the limit "1Mi". `; over != want {
 		t.Errorf("got %q, want %q", over, want)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if over, err := v.OverLimit(ended, p, nil); over != "" || !errors.Is(err, context.Canceled) {
+		t.Errorf("measured for nobody: %q, %v", over, err)
 	}
 }

@@ -311,22 +311,33 @@ const (
 // plainDirectory are paths in which ssh replaces nothing.
 var plainDirectory = regexp.MustCompile(`^/[A-Za-z0-9_./+-]*$`)
 
-// directory returns the directory of the ssh for this address, which only the user can look into.
+// directory returns the directory of the ssh for this address, which only the user can look into. Where all may write, another user may
+// have taken the place: then it is in the user's own.
 func (a Address) directory() (string, error) {
 	own := "jobctl-" + strconv.Itoa(os.Getuid())
+	parents := []string{filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "jobctl"), filepath.Join(os.TempDir(), own), filepath.Join("/tmp", own)}
+	if home, err := os.UserHomeDir(); err == nil {
+		parents = append(parents, filepath.Join(home, ".jobctl"))
+	}
 	var failed error
-	for _, parent := range []string{
-		filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "jobctl"), filepath.Join(os.TempDir(), own), filepath.Join("/tmp", own),
-	} {
+	for _, parent := range parents {
 		dir := filepath.Join(parent, a.Key())
 		if len(filepath.Join(dir, controlName)) > longest || !plainDirectory.MatchString(dir) {
 			continue // $XDG_RUNTIME_DIR may be empty
 		}
-		if failed = errors.Join(private(parent), private(dir)); failed == nil {
+		err := private(parent)
+		if err == nil {
+			err = private(dir)
+		}
+		if err == nil {
 			return dir, nil
 		}
+		failed = errors.Join(failed, err)
 	}
-	return "", failed
+	if failed == nil {
+		failed = errors.New("their paths are too long, or have characters that ssh replaces")
+	}
+	return "", fmt.Errorf("there is no place for the socket of ssh, for which XDG_RUNTIME_DIR may name a directory: %w", failed)
 }
 
 // private makes a directory that only its user can look into, or makes sure that it is one.
@@ -338,8 +349,11 @@ func private(dir string) error {
 	if err != nil {
 		return err
 	}
-	if of, ok := is.Sys().(*syscall.Stat_t); !ok || !is.IsDir() || int(of.Uid) != os.Getuid() || is.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s is not a directory of your own that nobody else can look into: remove it", dir)
+	switch of, ok := is.Sys().(*syscall.Stat_t); {
+	case ok && int(of.Uid) != os.Getuid():
+		return fmt.Errorf("%s is not yours: user %d has made it, and only they or root can remove it", dir, of.Uid)
+	case !ok || !is.IsDir() || is.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s is not a directory that nobody else can look into: remove it", dir)
 	}
 	return nil
 }
