@@ -163,7 +163,9 @@ func (f *Forwarder) again(k key, err error) {
 	case errors.Is(err, errRefused): // its status says so
 		f.queue.AddAfter(k, after)
 		return
-	case apierrors.IsConflict(err), errors.Is(err, errLogs), errors.Is(err, errNoJob): // something changes meanwhile
+	case errors.Is(err, errLogs): // whoever has brought them has it looked at: of many that wait, to ask again would keep those from that
+		after = lastRetry
+	case apierrors.IsConflict(err), errors.Is(err, errNoJob): // something changes meanwhile
 	default:
 		f.Logger.Warn("will be tried again", string(k.kind), k.namespace+"/"+k.name, "error", err)
 	}

@@ -39,7 +39,10 @@ func (f *Forwarder) syncPod(ctx context.Context, k key) error {
 	if l == nil || finished(l) {
 		return nil
 	}
-	_, err := f.show(ctx, l, there, k)
+	whole, err := f.show(ctx, l, there, k)
+	if whole && finished(r) { // which waits for that, see settle
+		f.queue.Add(key{ofJob, l.Namespace, l.Name})
+	}
 	return err
 }
 
@@ -163,6 +166,9 @@ func (f *Forwarder) settle(ctx context.Context, l, r *batchv1.Job) (lost, err er
 	last := f.now().Sub(f.settling.since(l, f.now())) >= settleTime
 	left, err := f.settlePods(ctx, l, r, last)
 	if err != nil && !last {
+		if errors.Is(err, errTurn) {
+			f.settling.waits(l, f.now())
+		}
 		f.settling.left(l, left, f.now())
 		return nil, err
 	}
@@ -182,6 +188,7 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool
 	}
 	there := map[string]bool{}
 	var failed error
+	waits := false
 	for i := range list.Items {
 		p := &list.Items[i]
 		if !metav1.IsControlledBy(p, r) { // somebody has given it the label
@@ -195,10 +202,14 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool
 		failed = cmp.Or(failed, err)
 		if !whole {
 			left++
+			waits = waits || f.logs.waits(podKey(&list.Items[i]), f.now().Add(-settleTime))
 		}
 	}
-	if err := cmp.Or(failed, f.removePods(ctx, l, there)); err != nil || left == 0 {
+	switch err := cmp.Or(failed, f.removePods(ctx, l, there)); {
+	case err != nil || left == 0:
 		return left, err
+	case waits:
+		return left, errTurn
 	}
 	return left, errLogs
 }
@@ -225,8 +236,11 @@ func (f *Forwarder) removePods(ctx context.Context, l *batchv1.Job, there map[st
 	})
 }
 
-// errLogs: they are being brought.
-var errLogs = errors.New("not all that its pods have printed was brought here yet")
+// errLogs: they are being brought. errTurn: those of others are, and theirs after that.
+var (
+	errLogs = errors.New("not all that its pods have printed was brought here yet")
+	errTurn = fmt.Errorf("%w: many logs are", errLogs)
+)
 
 // settling knows since when it is tried in vain to bring back more of the pods of Jobs.
 type settling struct {
@@ -261,6 +275,16 @@ func (s *settling) left(l *batchv1.Job, n int, now time.Time) {
 	k := key{ofJob, l.Namespace, l.Name}
 	if b, ok := s.from[k]; ok && n < b.left {
 		s.from[k] = begun{b.uid, now, n}
+	}
+}
+
+// waits takes in that a Job waits for others: it is not tried in vain.
+func (s *settling) waits(l *batchv1.Job, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := key{ofJob, l.Namespace, l.Name}
+	if b, ok := s.from[k]; ok {
+		s.from[k] = begun{b.uid, now, b.left}
 	}
 }
 

@@ -111,10 +111,13 @@ func Defaults(
 		on([]string{"get"}, in("jobset.x-k8s.io"), "jobsets/picture", "jobsets/why"),
 		on([]string{"list"}, in("shares.jobd.dev"), "shares"))
 	managed := []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+	// A manager in its default configuration is connected only if it can watch all kinds that it hands out, though here it hands out Jobs alone.
 	add("jobd:multikueue-manager", nil,
 		on(managed, in("batch"), "jobs"),
 		on(managed, in("kueue.x-k8s.io"), "workloads"),
 		on([]string{"get", "patch", "update"}, in("kueue.x-k8s.io"), "workloads/status"),
+		on([]string{"watch"}, in(""), "pods"),
+		on([]string{"watch"}, in("apps"), "statefulsets"),
 		on(reads, in("jobset.x-k8s.io"), "jobsets"),
 		on(reads, in("kubeflow.org", "leaderworkerset.x-k8s.io", "ray.io", "trainer.kubeflow.org", "workload.codeflare.dev"), "*"))
 	add("jobd:forwarder", nil,

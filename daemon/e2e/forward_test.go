@@ -44,8 +44,16 @@ func startForwarder(t *testing.T, daemons []string, flags ...string) *forwarder 
 	t.Helper()
 	here := start(t, append([]string{"--listen", freePort(t)}, daemons...)...)
 	there := start(t, append([]string{"--listen", freePort(t)}, daemons...)...)
-	f := &forwarder{t: t, here: here, there: there, line: lineTo(t, there.address()), flags: flags, output: &bytes.Buffer{}}
-	access, err := os.ReadFile(there.kubeconfig())
+	f := forwarderTo(t, here, there.address(), there.kubeconfig(), flags...)
+	f.there = there
+	return f
+}
+
+// forwarderTo starts a forwarder to an API server, to which a kubeconfig leads.
+func forwarderTo(t *testing.T, here *daemon, at, kubeconfig string, flags ...string) *forwarder {
+	t.Helper()
+	f := &forwarder{t: t, here: here, line: lineTo(t, at), flags: flags, output: &bytes.Buffer{}}
+	access, err := os.ReadFile(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -672,15 +680,7 @@ func TestForwardWithFewRights(t *testing.T) {
 	t.Parallel()
 	f := startForwarder(t, []string{"--runtime", "simulated", "--allocatable", "cpu=64"})
 	f.kill()
-	page, err := os.ReadFile("../../docs/clusters.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "<!-- not run: TestForwardWithFewRights applies this -->\n```yaml\n")
-	rights, _, found := strings.Cut(rest, "```")
-	if !found {
-		t.Fatal("the page has no rights")
-	}
+	rights := fromPage(t, "clusters.md", "TestForwardWithFewRights applies this")
 	f.there.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n---\n" + strings.Replace(rights, "kind: ClusterRole\nmetadata: {",
 		"kind: Role\nmetadata: {namespace: team-a, ", 1))
 	f.there.jobctl("create", "rolebinding", "forwarder", "-n", "team-a", "--role", "jobd-forwarder", "--user", "forwarder")
@@ -733,41 +733,10 @@ func TestForwardKilledAnywhere(t *testing.T) {
 		n = 30
 	}
 	f := startForwarder(t, []string{"--runtime", "simulated", "--allocatable", "cpu=64"})
-	go func() {
-		var all strings.Builder
-		for i := range n {
-			exit := "0"
-			if i%5 == 0 {
-				exit = "1"
-			}
-			all.WriteString("---\n" + forwarded(fmt.Sprintf("m%d", i), fmt.Sprintf("%dms", 500+rand.IntN(5000)), exit, "  backoffLimit: 0\n"))
-		}
-		f.here.apply(all.String())
-	}()
-	ended := func() (n int) {
-		list, err := f.here.BatchV1().Jobs("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=forwarded"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range list.Items {
-			if j := &list.Items[i]; condition(j, batchv1.JobComplete) != nil || condition(j, batchv1.JobFailed) != nil {
-				n++
-			}
-		}
-		return n
-	}
-	shots := 0
-	for ; ended() < n*9/10 && shots < 6+n/20; shots++ {
-		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
-		f.line.set([]cut{lineWhole, lineRefused, lineStalled}[rand.IntN(3)])
-		f.kill()
-		f.begin()
-		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
-		f.line.set(lineWhole)
-	}
-	t.Logf("shot at %d times", shots)
+	go f.here.apply(manyForwarded("m", n))
+	f.shootAt(n)
 	f.here.eventually("all have ended", func() error {
-		if got := ended(); got != n {
+		if got := f.ended(); got != n {
 			return fmt.Errorf("%d of %d", got, n)
 		}
 		return nil
@@ -801,6 +770,49 @@ func TestForwardKilledAnywhere(t *testing.T) {
 			return err
 		})
 	}
+}
+
+// manyForwarded returns n Jobs that run for some seconds. Every fifth fails.
+func manyForwarded(name string, n int) string {
+	var all strings.Builder
+	for i := range n {
+		exit := "0"
+		if i%5 == 0 {
+			exit = "1"
+		}
+		all.WriteString("---\n" + forwarded(fmt.Sprint(name, i), fmt.Sprintf("%dms", 500+rand.IntN(5000)), exit, "  backoffLimit: 0\n"))
+	}
+	return all.String()
+}
+
+// ended returns how many Jobs that are forwarded have ended here.
+func (f *forwarder) ended() (n int) {
+	f.t.Helper()
+	list, err := f.here.BatchV1().Jobs("default").List(f.t.Context(), metav1.ListOptions{LabelSelector: "app=forwarded"})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range list.Items {
+		if j := &list.Items[i]; condition(j, batchv1.JobComplete) != nil || condition(j, batchv1.JobFailed) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// shootAt kills the forwarder and cuts the line again and again, until most of n Jobs have ended.
+func (f *forwarder) shootAt(n int) {
+	f.t.Helper()
+	shots := 0
+	for ; f.ended() < n*9/10 && shots < 6+n/20; shots++ {
+		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
+		f.line.set([]cut{lineWhole, lineRefused, lineStalled}[rand.IntN(3)])
+		f.kill()
+		f.begin()
+		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+		f.line.set(lineWhole)
+	}
+	f.t.Logf("shot at %d times", shots)
 }
 
 // A Job that finds no room here in time runs in the cluster, once; one that does stays here. The daemon is killed while it goes.
