@@ -83,7 +83,6 @@ func TestAJobWaitsForLogs(t *testing.T) {
 		f := cluster(l)
 		f.remote, f.logs = fake.NewClientset(p), newLogging()
 		f.retry = workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, refusedRetry)
-		f.queue = workqueue.NewTypedRateLimitingQueue(f.retry)
 		defer f.queue.ShutDown()
 		for of, object := range map[*stores]any{&f.localJobs: l, &f.remoteJobs: r, &f.remotePods: p} {
 			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
