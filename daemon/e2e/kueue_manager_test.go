@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
@@ -32,7 +34,19 @@ func (c *controlPlane) startKueue() dynamic.Interface {
 	// It starts only once its kinds are there.
 	c.kubectl(nil, "create", "namespace", "kueue-system")
 	c.kubectl(nil, "create", "-f", filepath.Join(components, "crd", "bases"))
-	c.kubectl(nil, "wait", "crd", "--all", "--for=condition=Established", patiently)
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	c.eventually("Kueue's kinds are established", func() error { // kubectl wait gives up on one that has no conditions yet
+		list, err := crds.List(c.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if err := established(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 
 	// The directory of certificates cannot be chosen for its metrics, which are off: it sees one in /etc.
 	certs, etc := c.file("kueue"), c.file("etc/kueue/metrics/certs")
@@ -101,6 +115,17 @@ func (c *controlPlane) startKueue() dynamic.Interface {
 		return err
 	})
 	return client
+}
+
+// established returns an error as long as a CustomResourceDefinition is not served.
+func established(crd *unstructured.Unstructured) error {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	for _, is := range conditions {
+		if is, ok := is.(map[string]any); ok && is["type"] == "Established" && is["status"] == "True" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not established", crd.GetName())
 }
 
 func (c *controlPlane) read(file string, into any) {
