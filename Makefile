@@ -30,7 +30,7 @@ SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|Te
 TESTED := ./... ./testdata/images ./testdata/repository ./testdata/screenshots/moving
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance' ':!testdata/jobset' ':!testdata/otelcol'))))
 
-.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients upgrade crash crash-hammer forward-hammer hammer histories simulate-daemon fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit unit-sequential unit-race e2e e2e-tools e2e-clients e2e-cluster upgrade crash crash-hammer forward-hammer hammer histories simulate-daemon fuzz passes bench bench-peers soak lint deadcode compare conformance conformance-short conformance-jobset generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -105,6 +105,25 @@ e2e-clients: build test-deps ## programs that launch work: OpenTofu, Ansible, To
 	JOBD_E2E=$(CURDIR)/bin JOBD_E2E_CLIENTS=all JOBD_E2E_TOOLS=$(E2E_TOOLS) \
 		go test -count=1 -vet=off -v -timeout 40m -run '^Test(Clients|ProgramsThatNeedOtherKinds)$$' ./daemon/e2e
 
+# How many Jobs Kueue hands out while its workers are shot at, and how many then undisturbed, which is slow: it asks each worker five times a
+# second. How many are forwarded while the forwarder and the line are shot at, and then undisturbed.
+DISPATCHED ?= 200
+DISPATCHED_MEASURED ?= 300
+JOBS ?= 1000
+MEASURED ?= 1000
+# Each program has the versions with which it was released; those of Kubernetes are those of testdata/conformance, which are compiled once.
+RELEASE = $(shell sed -n 's|^require k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' testdata/tools/kubernetes.mod)
+CLUSTER := $(E2E_TOOLS)/cluster
+e2e-cluster: build test-deps ## jobd beside real etcd, kube-apiserver, controller-manager, scheduler and Kueue: DISPATCHED=200 JOBS=1000 MEASURED=1000
+	@mkdir -p $(CLUSTER)
+	go build -modfile=testdata/tools/kubernetes.mod -ldflags '-s -w' -o $(CLUSTER)/etcd go.etcd.io/etcd/server/v3
+	go build -modfile=testdata/tools/kubernetes.mod -ldflags '-s -w -X $(KUBE).gitVersion=$(RELEASE)' -o $(CLUSTER)/ \
+		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
+	go build -modfile=testdata/tools/kueue.mod -ldflags '-s -w' -o $(CLUSTER)/kueue sigs.k8s.io/kueue/cmd/kueue
+	JOBD_E2E=$(CURDIR)/bin JOBD_E2E_CLUSTER=$(CLUSTER) JOBD_DISPATCHED=$(DISPATCHED) JOBD_DISPATCHED_MEASURED=$(DISPATCHED_MEASURED) \
+		JOBD_FORWARDED=$(JOBS) JOBD_MEASURED=$(MEASURED) \
+		go test -count=1 -vet=off -v -timeout 3h -run '^Test(KueueHandsOut|ForwardToARealCluster)$$' ./daemon/e2e
+
 # A tag or commit.
 FROM ?=
 upgrade: build test-deps ## running pods of an older jobd, that of FROM=v0.1.0, taken over; with RECORD=1 its database is kept in testdata/upgrade
@@ -150,8 +169,8 @@ crash-hammer: build test-deps ## 500 pods in a row and 50 at a time for HAMMER=1
 
 # How many Jobs are forwarded while the forwarder and the line are shot at.
 FORWARDED ?= 300
-forward-hammer: build test-deps ## FORWARDED=300 Jobs that go to a cluster while the forwarder is killed and the line is cut
-	JOBD_E2E=$(CURDIR)/bin JOBD_FORWARDED=$(FORWARDED) go test -count=1 -timeout 0 -v -run '^TestForwardKilledAnywhere$$' ./daemon/e2e
+forward-hammer: build test-deps ## FORWARDED=300 Jobs that go to a cluster while the forwarder is killed and the line is cut; all recorded scenarios, forwarded
+	JOBD_E2E=$(CURDIR)/bin JOBD_FORWARDED=$(FORWARDED) go test -count=1 -timeout 0 -v -run '^(TestForwardKilledAnywhere|TestForwardedScenarios)$$' ./daemon/e2e
 
 hammer: ## random requests from many clients for HAMMER=10m, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestHammer$$' ./daemon/clients

@@ -5,7 +5,6 @@ import (
 	"maps"
 
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/internal/handover"
@@ -13,7 +12,7 @@ import (
 
 // Copy returns the Job that is made there of one here. ttlSecondsAfterFinished stays here: what is removed there by itself would look as if
 // somebody had removed it, and its end would be lost.
-func Copy(l *batchv1.Job, namespace string, origin types.UID) *batchv1.Job {
+func Copy(l *batchv1.Job, namespace string, origin Origin) *batchv1.Job {
 	c := handover.Manifest(l)
 	c.Namespace = namespace
 	c.Spec.ManagedBy, c.Spec.TTLSecondsAfterFinished = nil, nil
@@ -22,17 +21,9 @@ func Copy(l *batchv1.Job, namespace string, origin types.UID) *batchv1.Job {
 	})
 	c.Annotations[clusters.NamespaceAnnotation] = l.Namespace
 	c.Annotations[clusters.SentAnnotation] = sentOf(l).annotation()
-	mark(&c.Labels, l, origin)
-	mark(&c.Spec.Template.Labels, l, origin)
+	origin.mark(&c.Labels, l)
+	origin.mark(&c.Spec.Template.Labels, l)
 	return c
-}
-
-// mark labels what is made there for a Job here.
-func mark(labels *map[string]string, l *batchv1.Job, origin types.UID) {
-	if *labels == nil {
-		*labels = map[string]string{}
-	}
-	(*labels)[clusters.OriginLabel], (*labels)[clusters.OriginUIDLabel] = string(origin), string(l.UID)
 }
 
 // text returns a value as JSON, of which it is known that it can be.

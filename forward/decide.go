@@ -37,9 +37,11 @@ const (
 	Release Step = "release"
 	// Sweep removes the Job there that has the name, and whose Job here is gone.
 	Sweep Step = "sweep"
-	// TellTaken says in the status that another Job has the name there, and TellUnreachable that the cluster does not answer.
+	// TellTaken says in the status that another Job has the name there, TellUnreachable that the cluster does not answer, and TellElsewhere
+	// that what is seen there says nothing of the Job.
 	TellTaken       Step = "tell that the name is taken"
 	TellUnreachable Step = "tell that the cluster is unreachable"
+	TellElsewhere   Step = "tell that it is another cluster, or another machine's"
 )
 
 // patience is how long a cluster may fail to answer before its Jobs say so.
@@ -53,8 +55,10 @@ type Seen struct {
 	Namespace string
 	// Silent is since when the cluster does not answer, and Remote is not known; zero: it does.
 	Silent time.Time
+	// Cluster tells the cluster that is reached from others; it is known if Remote was not made of Local, and empty if that may not be known.
+	Cluster types.UID
 	// Origin marks what this jobd has made there.
-	Origin types.UID
+	Origin Origin
 }
 
 // Decide says what is to be done next, and when to ask again if nothing changes before; zero: not at all.
@@ -69,7 +73,9 @@ func Decide(s Seen, now time.Time) (step Step, again time.Time) {
 		}
 		return Take, again
 	case !s.Silent.IsZero():
-		return silent(s, now)
+		return s.silence(now)
+	case s.elsewhere() != "":
+		return s.kept(now)
 	case l.DeletionTimestamp != nil:
 		return s.deleted(now)
 	case !s.mine():
@@ -92,15 +98,42 @@ func Decide(s Seen, now time.Time) (step Step, again time.Time) {
 	return Nothing, again
 }
 
-func silent(s Seen, now time.Time) (Step, time.Time) {
-	told := is(s.Local, clusters.Unreachable)
-	switch tell := s.Silent.Add(patience); {
-	case told, batch.End(&s.Local.Status) != nil:
+// silence decides while the cluster does not answer.
+func (s Seen) silence(now time.Time) (Step, time.Time) {
+	switch enough := s.Silent.Add(patience); {
+	case is(s.Local, clusters.Unreachable), finished(s.Local):
 		return Nothing, time.Time{}
-	case now.Before(tell):
-		return Nothing, tell
+	case now.Before(enough):
+		return Nothing, enough
 	}
 	return TellUnreachable, time.Time{}
+}
+
+// elsewhere returns why what is seen there tells nothing of the Job here; empty if it does. Then its record was made by another machine, of
+// whose state this one has a copy; or the Job is not found, and may be in another cluster than the one that is reached.
+func (s Seen) elsewhere() (reason string) {
+	switch record := clusters.RecordOf(s.Local); {
+	case record == nil:
+		return ""
+	case record.Machine != "" && record.Machine != s.Origin.Machine:
+		return clusters.ReasonOtherMachine
+	case record.Cluster != "" && record.Cluster != s.Cluster && !s.mine():
+		return clusters.ReasonOtherCluster
+	}
+	return ""
+}
+
+// kept decides about a Job that is elsewhere, and is left there as it is. One that has ended need not wait for that.
+func (s Seen) kept(now time.Time) (Step, time.Time) {
+	switch l := s.Local; {
+	case finished(l) && l.DeletionTimestamp != nil:
+		return Release, time.Time{}
+	case finished(l):
+		return Nothing, time.Time{}
+	case !says(l, clusters.Unreachable, s.elsewhere()):
+		return TellElsewhere, now.Add(retaken)
+	}
+	return Nothing, now.Add(retaken)
 }
 
 // mine reports whether the Job there was made of the one here.
@@ -111,7 +144,7 @@ func (s Seen) mine() bool {
 }
 
 // ours reports whether this jobd has made the Job there.
-func (s Seen) ours() bool { return s.Remote.Labels[clusters.OriginLabel] == string(s.Origin) }
+func (s Seen) ours() bool { return s.Remote.Labels[clusters.OriginLabel] == string(s.Origin.Jobd) }
 
 // removal is how often it is looked whether a Job there is gone.
 const removal = 2 * time.Second
@@ -135,11 +168,12 @@ const retaken = 30 * time.Second
 func (s Seen) absent(now time.Time) (Step, time.Time) {
 	record := clusters.RecordOf(s.Local)
 	switch {
-	case batch.End(&s.Local.Status) != nil:
+	case finished(s.Local):
 		return Nothing, time.Time{}
 	case record != nil && record.UID != "":
 		return Fail, time.Time{}
-	case record == nil || record.Namespace != s.Namespace: // it is not where it may have been made, so it can be made elsewhere
+	case record == nil, record.Namespace != s.Namespace, // it is not where it may have been made, so it can be made elsewhere
+		record.Cluster == "" && s.Cluster != "": // the cluster did not answer when it was taken
 		return Take, time.Time{}
 	case s.Remote == nil:
 		return Create, time.Time{}
@@ -147,17 +181,15 @@ func (s Seen) absent(now time.Time) (Step, time.Time) {
 		return Nothing, now.Add(removal)
 	case s.ours():
 		return Sweep, now.Add(removal)
-	case !s.told(clusters.ReasonNameTaken):
+	case !says(s.Local, clusters.NotForwarded, clusters.ReasonNameTaken):
 		return TellTaken, now.Add(retaken)
 	}
 	return Nothing, now.Add(retaken)
 }
 
-// told reports whether the Job says why it is not made there.
-func (s Seen) told(reason string) bool {
-	return slices.ContainsFunc(s.Local.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Type == clusters.NotForwarded && c.Reason == reason
-	})
+// says reports whether a Job has a condition with a reason.
+func says(j *batchv1.Job, t batchv1.JobConditionType, reason string) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == t && c.Reason == reason })
 }
 
 // is reports whether a condition of a Job is true.

@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
-const origin types.UID = "jobd-1"
+var origin = Origin{Jobd: "jobd-1", Machine: "machine-1"}
 
 // job changes a Job.
 type change func(*batchv1.Job)
@@ -53,6 +53,15 @@ func made(j *batchv1.Job) {
 func astray(j *batchv1.Job) {
 	held(j)
 	metav1.SetMetaDataAnnotation(&j.ObjectMeta, clusters.RecordAnnotation, clusters.Record{Job: j.UID, Namespace: "other"}.Annotation())
+}
+
+// elsewhere: its record has a cluster and a machine.
+func elsewhere(cluster types.UID, machine string) change {
+	return func(j *batchv1.Job) {
+		record := clusters.RecordOf(j)
+		record.Cluster, record.Machine = cluster, machine
+		j.Annotations[clusters.RecordAnnotation] = record.Annotation()
+	}
 }
 
 func deleted(j *batchv1.Job)   { j.DeletionTimestamp = &metav1.Time{Time: now} }
@@ -99,6 +108,8 @@ func TestDecide(t *testing.T) {
 	other := func(j *batchv1.Job) { j.Labels[clusters.OriginLabel] = "jobd-2" }
 	refused, taken := with(clusters.NotForwarded, clusters.ReasonRefused), with(clusters.NotForwarded, clusters.ReasonNameTaken)
 	foregrounds := finalizer(metav1.FinalizerDeleteDependents)
+	const cluster = "cluster-1" // which is reached
+	home, away, copied := elsewhere(cluster, origin.Machine), elsewhere("cluster-2", origin.Machine), elsewhere(cluster, "machine-2")
 	former := func(j *batchv1.Job) { j.Labels[clusters.OriginUIDLabel] = "before" }
 	for _, c := range []struct {
 		name   string
@@ -113,19 +124,39 @@ func TestDecide(t *testing.T) {
 		{"it is new, and the cluster does not answer", here(), nil, time.Hour, Take, 0},
 		{"it ended before it was taken", here(ended), nil, 0, Nothing, 0},
 		{"it is deleted before it was taken", here(deleted), nil, 0, Nothing, 0},
-		{"it is taken", here(held), nil, 0, Create, 0},
+		{"it is taken", here(held, home), nil, 0, Create, 0},
+		{"it was taken while the cluster did not answer", here(held), nil, 0, Take, 0},
+		{"it may have been made in another cluster", here(held, away), nil, 0, TellElsewhere, retaken},
+		{"it may have been made in another cluster, which is said", here(held, away, with(clusters.Unreachable, clusters.ReasonOtherCluster)), nil, 0,
+			Nothing, retaken},
+		{"it may have been made in another cluster, which did not answer", here(held, away, with(clusters.Unreachable, "NoAnswer")), nil, 0,
+			TellElsewhere, retaken},
+		{"it may have been made in another namespace of another cluster", here(astray, away), nil, 0, TellElsewhere, retaken},
+		{"it was made in another cluster", here(made, away), nil, 0, TellElsewhere, retaken},
+		{"it was made in another cluster, and has ended", here(made, away, ended), nil, 0, Nothing, 0},
+		{"it was made in another cluster, and is deleted", here(made, away, deleted), nil, 0, TellElsewhere, retaken},
+		{"it was made in another cluster, has ended, and is deleted", here(made, away, ended, deleted), nil, 0, Release, 0},
+		{"it was made here, as it is known again", here(made, away), there(here(), started(now)), 0, Bring, 0},
+		{"another cluster has a predecessor", here(held, away), there(here(), former), 0, TellElsewhere, retaken},
+		{"a copy of this machine has it", here(made, copied), there(here(), started(now)), 0, TellElsewhere, retaken},
+		{"a copy of this machine has it, and it is suspended here", here(made, copied, suspended), there(here()), 0, TellElsewhere, retaken},
+		{"a copy of this machine has it, and it is deleted here", here(made, copied, deleted), there(here()), 0, TellElsewhere, retaken},
+		{"a copy of this machine has it, and it has ended here", here(made, copied, ended), there(here(), started(now)), 0, Nothing, 0},
+		{"a copy of this machine has it, and it has ended, and is deleted here", here(made, copied, ended, deleted), there(here()), 0, Release, 0},
+		{"a copy of this machine was about to make it", here(held, copied), nil, 0, TellElsewhere, retaken},
+		{"somebody has given it to this machine", here(finalizer(clusters.Finalizer)), there(here()), 0, Adopt, 0},
 		{"its record is spoiled", here(finalizer(clusters.Finalizer)), nil, 0, Take, 0},
 		{"it was made, and that was not recorded", here(held), there(here()), 0, Adopt, 0},
 		{"its record is spoiled, and it was made", here(finalizer(clusters.Finalizer)), there(here()), 0, Adopt, 0},
 		{"it was to be made in another namespace", here(astray), nil, 0, Take, 0},
 		{"it was made in another namespace, and that was not recorded", here(astray), there(here()), 0, Adopt, 0},
 		{"it was to be made in another namespace, where somebody else has the name", here(astray), there(here(), foreign), 0, Take, 0},
-		{"somebody else has the name", here(held), there(here(), foreign), 0, TellTaken, retaken},
-		{"another jobd has the name", here(held), there(here(), other), 0, TellTaken, retaken},
-		{"somebody else has the name, which is said", here(held, taken), there(here(), foreign), 0, Nothing, retaken},
-		{"it was refused before somebody else had the name", here(held, refused), there(here(), foreign), 0, TellTaken, retaken},
-		{"its predecessor is still there", here(held), there(here(), former), 0, Sweep, removal},
-		{"its predecessor is going", here(held), there(here(), former, deleted), 0, Nothing, removal},
+		{"somebody else has the name", here(held, home), there(here(), foreign), 0, TellTaken, retaken},
+		{"another jobd has the name", here(held, home), there(here(), other), 0, TellTaken, retaken},
+		{"somebody else has the name, which is said", here(held, home, taken), there(here(), foreign), 0, Nothing, retaken},
+		{"it was refused before somebody else had the name", here(held, home, refused), there(here(), foreign), 0, TellTaken, retaken},
+		{"its predecessor is still there", here(held, home), there(here(), former), 0, Sweep, removal},
+		{"its predecessor is going", here(held, home), there(here(), former, deleted), 0, Nothing, removal},
 		{"it was removed there", here(made), nil, 0, Fail, 0},
 		{"it was removed there, and another has the name", here(made), there(here(), foreign), 0, Fail, 0},
 		{"it was removed there, and a copy has the name", here(made), there(here(), uid("copy")), 0, Fail, 0},
@@ -163,7 +194,7 @@ func TestDecide(t *testing.T) {
 		{"the cluster answers again", here(made, with(clusters.Unreachable, "")), there(here()), 0, Bring, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := Seen{Local: c.local, Remote: c.remote, Namespace: "default", Origin: origin}
+			s := Seen{Local: c.local, Remote: c.remote, Namespace: "default", Origin: origin, Cluster: cluster}
 			if c.silent > 0 {
 				s.Silent = now.Add(-c.silent)
 			}
@@ -183,9 +214,11 @@ func TestCopy(t *testing.T) {
 		j.Spec.Template.Labels = map[string]string{batchv1.ControllerUidLabel: "here", "app": "x"}
 	})
 	r := Copy(l, "team-a", origin)
-	marks := map[string]string{clusters.OriginLabel: string(origin), clusters.OriginUIDLabel: "here"}
+	marks := map[string]string{
+		clusters.OriginLabel: string(origin.Jobd), clusters.OriginUIDLabel: "here", clusters.MachineLabel: origin.Machine,
+	}
 	if r.Name != "j" || r.Namespace != "team-a" || r.Spec.ManagedBy != nil || r.Spec.TTLSecondsAfterFinished != nil || r.Spec.Selector != nil ||
-		len(r.Finalizers) > 0 || r.Labels["team"] != "a" || len(r.Labels) != 3 || len(r.Spec.Template.Labels) != 3 || r.Spec.Template.Labels["app"] != "x" ||
+		len(r.Finalizers) > 0 || r.Labels["team"] != "a" || len(r.Labels) != 4 || len(r.Spec.Template.Labels) != 4 || r.Spec.Template.Labels["app"] != "x" ||
 		r.Annotations[clusters.NamespaceAnnotation] != "default" || r.Annotations[clusters.RecordAnnotation] != "" || r.Annotations["jobd.dev/window"] == "" {
 		t.Errorf("got %+v", r)
 	}

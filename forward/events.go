@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -44,7 +45,7 @@ const (
 )
 
 // postpone lets an event be copied later, and reports whether there is a place to wait.
-func (f *Forwarder) postpone(e *corev1.Event) bool {
+func (f *Forwarder) postpone(e arrival) bool {
 	select {
 	case f.postponed <- struct{}{}:
 	default:
@@ -52,27 +53,27 @@ func (f *Forwarder) postpone(e *corev1.Event) bool {
 	}
 	time.AfterFunc(eventRetry, func() {
 		<-f.postponed
-		_ = eventSink{f.events}.Add(e) // which takes events
+		eventSink{f.events, f.now}.hand(e)
 	})
 	return true
 }
 
-// copyEvents copies events of the cluster until ctx ends.
+// copyEvents copies events of the cluster until ctx ends. How long they wait, the clock here says.
 func (f *Forwarder) copyEvents(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-f.events:
-			if since := f.now().Sub(e.LastTimestamp.Time); since >= 0 && since < eventDelay {
+			if wait := eventDelay - f.now().Sub(e.at); wait > 0 {
 				select {
 				case <-ctx.Done():
 					return
-				case <-time.After(eventDelay - since):
+				case <-time.After(wait):
 				}
 			}
-			err := f.copyEvent(ctx, e)
-			if errors.Is(err, errNoPod) && f.now().Sub(e.LastTimestamp.Time) < eventPatience && f.postpone(e) {
+			err := f.copyEvent(ctx, e.Event)
+			if errors.Is(err, errNotYet) && (f.now().Sub(e.at) >= eventPatience || f.postpone(e)) {
 				continue
 			}
 			if err != nil && ctx.Err() == nil {
@@ -99,29 +100,38 @@ func (f *Forwarder) copyEvent(ctx context.Context, e *corev1.Event) error {
 	})
 }
 
-var errNoPod = errors.New("the pod that it is about is not known here")
+// errNotYet: of several watches the one of events may be ahead.
+var errNotYet = errors.New("what it is about is not known here yet")
 
 // subject returns what an event there is about here; nil if it is none of ours.
 func (f *Forwarder) subject(ctx context.Context, e *corev1.Event) (*corev1.ObjectReference, error) {
 	switch on := e.InvolvedObject; on.Kind {
 	case "Job":
-		r, ok := f.remoteJobs.get(on.Namespace, on.Name).(*batchv1.Job)
-		if !ok || r.UID != on.UID {
+		l := f.forwardedTo(on.Namespace, on.Name)
+		if l == nil {
 			return nil, nil
 		}
-		l := f.localJob(r.Annotations[clusters.NamespaceAnnotation], r.Name)
-		if l == nil || string(l.UID) != r.Labels[clusters.OriginUIDLabel] {
+		switch record := clusters.RecordOf(l); {
+		case record == nil || record.UID == "":
+			return nil, errNotYet
+		case record.UID != on.UID: // as its predecessor, or what has had its name there
 			return nil, nil
 		}
 		about := jobReference(l)
 		return &about, nil
 	case "Pod":
 		p, ok := f.remotePods.get(on.Namespace, on.Name).(*corev1.Pod)
-		if !ok || p.UID != on.UID {
+		if ok && p.UID != on.UID {
 			return nil, nil
 		}
-		l, _ := f.jobsOf(p)
-		if l == nil {
+		var l *batchv1.Job
+		if ok {
+			l, _ = f.jobsOf(p)
+		}
+		switch {
+		case l == nil && f.mayBeOurs(on.Namespace, on.Name):
+			return nil, errNotYet
+		case l == nil:
 			return nil, nil
 		}
 		var here *corev1.Pod
@@ -130,7 +140,7 @@ func (f *Forwarder) subject(ctx context.Context, e *corev1.Event) (*corev1.Objec
 			return err
 		})
 		if apierrors.IsNotFound(err) {
-			err = errNoPod
+			err = errNotYet
 		}
 		if err != nil || !isMirror(here, l, f.Cluster) {
 			return nil, err
@@ -138,4 +148,19 @@ func (f *Forwarder) subject(ctx context.Context, e *corev1.Event) (*corev1.Objec
 		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: here.Namespace, Name: here.Name, UID: here.UID}, nil
 	}
 	return nil, nil
+}
+
+// mayBeOurs reports whether a pod has the name of one of a Job that is forwarded, NAME-RANDOM or NAME-INDEX-RANDOM: that of a Job with a very
+// long name is cut.
+func (f *Forwarder) mayBeOurs(namespace, pod string) bool {
+	for range 2 {
+		i := strings.LastIndexByte(pod, '-')
+		if i < 0 {
+			return false
+		}
+		if pod = pod[:i]; f.forwardedTo(namespace, pod) != nil {
+			return true
+		}
+	}
+	return false
 }

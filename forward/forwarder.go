@@ -9,18 +9,14 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/jobd/jobd/api/clusters"
-	"github.com/jobd/jobd/internal/handover"
 )
 
 // fieldManager names the forwarder among those who write objects.
@@ -42,7 +38,7 @@ type Options struct {
 type Forwarder struct {
 	Options
 	local, remote kubernetes.Interface
-	origin        types.UID // of the jobd: the UID of its namespace kube-system
+	origin        Origin
 	now           func() time.Time
 
 	line  line
@@ -50,8 +46,7 @@ type Forwarder struct {
 	retry workqueue.TypedRateLimiter[key]
 
 	localJobs, remoteJobs, remotePods stores
-	synced                            []cache.InformerSynced // of those
-	events                            chan *corev1.Event
+	events                            chan arrival
 	postponed                         chan struct{} // places of events that wait
 	settling                          settling
 	logs                              *logging
@@ -102,7 +97,7 @@ func New(o Options) (*Forwarder, error) {
 	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstRetry, refusedRetry)
 	return &Forwarder{
 		Options: o, local: local, remote: remote, now: time.Now, retry: retry, queue: workqueue.NewTypedRateLimitingQueue[key](retry),
-		events: make(chan *corev1.Event, mostEvents), postponed: make(chan struct{}, mostEvents), logs: newLogging(),
+		events: make(chan arrival, mostEvents), postponed: make(chan struct{}, mostEvents), logs: newLogging(),
 	}, nil
 }
 
@@ -144,26 +139,6 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	return nil
 }
 
-// introduce waits for jobd, and finds out which one it is.
-func (f *Forwarder) introduce(ctx context.Context) error {
-	for {
-		ns, err := f.local.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-		switch status := apierrors.APIStatus(nil); {
-		case err == nil:
-			f.origin = ns.UID
-			return nil
-		case errors.As(err, &status) && handover.Refused(err):
-			return err
-		}
-		f.Logger.Warn("jobd does not answer", "error", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Second):
-		}
-	}
-}
-
 func (f *Forwarder) work(ctx context.Context) {
 	for {
 		k, over := f.queue.Get()
@@ -188,7 +163,9 @@ func (f *Forwarder) again(k key, err error) {
 	case errors.Is(err, errRefused): // its status says so
 		f.queue.AddAfter(k, after)
 		return
-	case apierrors.IsConflict(err), errors.Is(err, errLogs), errors.Is(err, errNoJob): // something changes meanwhile
+	case errors.Is(err, errLogs): // whoever has brought them has it looked at: of many that wait, to ask again would keep those from that
+		after = lastRetry
+	case apierrors.IsConflict(err), errors.Is(err, errNoJob): // something changes meanwhile
 	default:
 		f.Logger.Warn("will be tried again", string(k.kind), k.namespace+"/"+k.name, "error", err)
 	}
@@ -207,7 +184,10 @@ func (f *Forwarder) sync(ctx context.Context, k key) error {
 	s := Seen{Local: l, Namespace: f.into(l.Namespace), Silent: f.line.since(), Origin: f.origin}
 	if s.Silent.IsZero() {
 		var err error
-		if s.Remote, err = f.remoteJob(ctx, l); err != nil {
+		if s.Remote, err = f.remoteJob(ctx, l); err == nil && !s.mine() && !finished(l) {
+			s.Cluster, err = f.identity(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -231,7 +211,7 @@ func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
 	l, r := s.Local, s.Remote
 	switch step {
 	case Take:
-		return f.hold(ctx, l)
+		return f.hold(ctx, s)
 	case Create:
 		return f.create(ctx, l)
 	case Adopt:
@@ -247,12 +227,14 @@ func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
 	case Release:
 		return f.release(ctx, l)
 	case Sweep:
-		if swept, err := f.sweep(ctx, r); swept || err != nil {
+		if swept, err := f.sweep(ctx, r, f.remote.BatchV1().Jobs(r.Namespace)); swept || err != nil {
 			return err
 		}
 		return f.tellTaken(ctx, l, r) // of another namespace, which was mapped to this one
 	case TellTaken:
 		return f.tellTaken(ctx, l, r)
+	case TellElsewhere:
+		return f.tellElsewhere(ctx, s)
 	case TellUnreachable:
 		return f.tell(ctx, l, clusters.Unreachable, "NoAnswer", fmt.Sprintf(
 			"The cluster %s does not answer since %s; what was made there goes on. What is heard instead: %s",
@@ -296,19 +278,4 @@ func (f *Forwarder) remoteJob(ctx context.Context, l *batchv1.Job) (r *batchv1.J
 // isGone reports whether a server says that it does not have an object. That something else answers instead of it tells nothing of that.
 func isGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
-}
-
-// identity returns what tells the cluster from others, the UID of its namespace kube-system; empty if that may not be known.
-func (f *Forwarder) identity(ctx context.Context) (id types.UID, err error) {
-	err = f.ask(ctx, func(ctx context.Context) error {
-		ns, err := f.remote.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-		if err == nil {
-			id = ns.UID
-		}
-		return err
-	})
-	if handover.Refused(err) {
-		err = nil
-	}
-	return id, err
 }

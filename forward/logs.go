@@ -42,6 +42,7 @@ type logKey struct {
 type logging struct {
 	mu    sync.Mutex
 	known map[key]map[logKey]*bringing // of each pod there
+	turn  time.Time                    // when one that has ended had its turn
 	// followed and fetched are places.
 	followed, fetched chan struct{}
 }
@@ -49,6 +50,7 @@ type logging struct {
 // bringing is what is known of one log.
 type bringing struct {
 	runs, done bool // it is being brought; it was brought to its end
+	waits      bool // for its turn
 	failures   int  // since it went on for the last time
 }
 
@@ -90,6 +92,36 @@ func (l *logging) end(of key, k logKey, done bool, err error) (again time.Durati
 	again = min(firstLogRetry<<min(b.failures, 10), lastRetry)
 	b.failures++
 	return again
+}
+
+// waitsForTurn takes in that a log waits for its turn, and hasTurn that it has it.
+func (l *logging) waitsForTurn(of key, k logKey) { l.turns(of, k, true) }
+
+func (l *logging) hasTurn(of key, k logKey, now time.Time) {
+	l.turns(of, k, false)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turn = now
+}
+
+func (l *logging) turns(of key, k logKey, waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.known[of][k]; b != nil {
+		b.waits = waits
+	}
+}
+
+// waits reports whether a log of a pod waits for its turn, and others have had theirs since.
+func (l *logging) waits(of key, since time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.known[of] {
+		if b.waits && l.turn.After(since) {
+			return true
+		}
+	}
+	return false
 }
 
 // goesOn takes in that something of a log was brought.
@@ -150,8 +182,10 @@ func (f *Forwarder) bringLog(ctx context.Context, here, there *corev1.Pod, k log
 	}
 	f.beside.Go(func() {
 		if !runs {
+			f.logs.waitsForTurn(podKey(there), k)
 			select {
 			case places <- struct{}{}:
+				f.logs.hasTurn(podKey(there), k, f.now())
 			case <-ctx.Done():
 				return
 			}

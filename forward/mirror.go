@@ -39,14 +39,17 @@ func (f *Forwarder) syncPod(ctx context.Context, k key) error {
 	if l == nil || finished(l) {
 		return nil
 	}
-	_, err := f.show(ctx, l, there, k)
+	whole, err := f.show(ctx, l, there, k)
+	if whole && finished(r) { // which waits for that, see settle
+		f.queue.Add(key{ofJob, l.Namespace, l.Name})
+	}
 	return err
 }
 
 // show lets the pod here be as the one there: what its containers have printed before it is said that they have ended. It reports whether
 // that was said.
 func (f *Forwarder) show(ctx context.Context, l *batchv1.Job, there *corev1.Pod, k key) (whole bool, err error) {
-	over := ends(there)
+	over := hasEnded(there)
 	here, err := f.mirror(ctx, l, there, !over)
 	if err != nil {
 		return false, err
@@ -67,11 +70,22 @@ func (f *Forwarder) jobsOf(there *corev1.Pod) (l, r *batchv1.Job) {
 	if !ok || r.UID != owner.UID {
 		return nil, nil
 	}
-	l = f.localJob(r.Annotations[clusters.NamespaceAnnotation], r.Name)
+	l = f.forwardedTo(r.Namespace, r.Name)
 	if l == nil || !(Seen{Local: l, Remote: r, Origin: f.origin}).mine() {
 		return nil, nil
 	}
 	return l, r
+}
+
+// forwardedTo returns the Job here whose Job there has a namespace and a name, or is to; nil if there is none. Who may write objects there
+// has no say in this.
+func (f *Forwarder) forwardedTo(namespace, name string) *batchv1.Job {
+	for _, from := range f.from(namespace) {
+		if l := f.localJob(from, name); l != nil && f.there(l) == namespace {
+			return l
+		}
+	}
+	return nil
 }
 
 // mirror makes the pod here of one there, and gives it its status, if that is wanted.
@@ -114,7 +128,7 @@ func (f *Forwarder) podGone(ctx context.Context, k key) error {
 			}
 			if owner := metav1.GetControllerOfNoCopy(here); owner != nil {
 				l := f.localJob(namespace, owner.Name)
-				if l == nil || endedThere(l) || !isMirror(here, l, f.Cluster) {
+				if l == nil || endedThere(l) || !isMirror(here, l, f.Cluster) || f.there(l) != k.namespace {
 					return nil
 				}
 			} else if !shows(here, f.Cluster) || podspec.Ended(here) {
@@ -152,6 +166,9 @@ func (f *Forwarder) settle(ctx context.Context, l, r *batchv1.Job) (lost, err er
 	last := f.now().Sub(f.settling.since(l, f.now())) >= settleTime
 	left, err := f.settlePods(ctx, l, r, last)
 	if err != nil && !last {
+		if errors.Is(err, errTurn) {
+			f.settling.waits(l, f.now())
+		}
 		f.settling.left(l, left, f.now())
 		return nil, err
 	}
@@ -171,19 +188,28 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool
 	}
 	there := map[string]bool{}
 	var failed error
+	waits := false
 	for i := range list.Items {
-		there[list.Items[i].Name] = true
-		whole, err := f.show(ctx, l, &list.Items[i], key{ofJob, l.Namespace, l.Name})
+		p := &list.Items[i]
+		if !metav1.IsControlledBy(p, r) { // somebody has given it the label
+			continue
+		}
+		there[p.Name] = true
+		whole, err := f.show(ctx, l, p, key{ofJob, l.Namespace, l.Name})
 		if err == nil && !whole && last {
-			_, err = f.mirror(ctx, l, &list.Items[i], true)
+			_, err = f.mirror(ctx, l, p, true)
 		}
 		failed = cmp.Or(failed, err)
 		if !whole {
 			left++
+			waits = waits || f.logs.waits(podKey(&list.Items[i]), f.now().Add(-settleTime))
 		}
 	}
-	if err := cmp.Or(failed, f.removePods(ctx, l, there)); err != nil || left == 0 {
+	switch err := cmp.Or(failed, f.removePods(ctx, l, there)); {
+	case err != nil || left == 0:
 		return left, err
+	case waits:
+		return left, errTurn
 	}
 	return left, errLogs
 }
@@ -210,8 +236,11 @@ func (f *Forwarder) removePods(ctx context.Context, l *batchv1.Job, there map[st
 	})
 }
 
-// errLogs: they are being brought.
-var errLogs = errors.New("not all that its pods have printed was brought here yet")
+// errLogs: they are being brought. errTurn: those of others are, and theirs after that.
+var (
+	errLogs = errors.New("not all that its pods have printed was brought here yet")
+	errTurn = fmt.Errorf("%w: many logs are", errLogs)
+)
 
 // settling knows since when it is tried in vain to bring back more of the pods of Jobs.
 type settling struct {
@@ -246,6 +275,16 @@ func (s *settling) left(l *batchv1.Job, n int, now time.Time) {
 	k := key{ofJob, l.Namespace, l.Name}
 	if b, ok := s.from[k]; ok && n < b.left {
 		s.from[k] = begun{b.uid, now, n}
+	}
+}
+
+// waits takes in that a Job waits for others: it is not tried in vain.
+func (s *settling) waits(l *batchv1.Job, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := key{ofJob, l.Namespace, l.Name}
+	if b, ok := s.from[k]; ok {
+		s.from[k] = begun{b.uid, now, b.left}
 	}
 }
 

@@ -60,8 +60,8 @@ func mirrored(here, there *corev1.Pod) (*corev1.Pod, bool) {
 	return p, !equality.Semantic.DeepEqual(p.Status, here.Status)
 }
 
-// ends reports whether a container of a pod has ended, or was started again.
-func ends(p *corev1.Pod) bool {
+// hasEnded reports whether a container of a pod has ended, or was started again.
+func hasEnded(p *corev1.Pod) bool {
 	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
 			if list[i].State.Terminated != nil || list[i].RestartCount > 0 {

@@ -36,8 +36,8 @@ func Statuses(l, r *batchv1.Job, now time.Time) []batchv1.JobStatus {
 	return []batchv1.JobStatus{first, last}
 }
 
-// told returns the status of a Job with what the forwarder itself has to say.
-func told(l *batchv1.Job, t batchv1.JobConditionType, reason, message string, now time.Time) batchv1.JobStatus {
+// saying returns the status of a Job with what the forwarder itself has to say, which replaces what it has said before.
+func saying(l *batchv1.Job, t batchv1.JobConditionType, reason, message string, now time.Time) batchv1.JobStatus {
 	s := *l.Status.DeepCopy()
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(c batchv1.JobCondition) bool {
 		return clusters.IsMark(string(c.Type)) && (c.Type != t || c.Reason != reason)

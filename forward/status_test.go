@@ -89,15 +89,15 @@ func TestLost(t *testing.T) {
 	}
 }
 
-func TestTold(t *testing.T) {
+func TestSaying(t *testing.T) {
 	l := here(started(now), with(clusters.NotForwarded, clusters.ReasonRefused), with("x/y", ""))
-	s := told(l, clusters.NotForwarded, clusters.ReasonNameTaken, "m", now.Add(time.Minute))
+	s := saying(l, clusters.NotForwarded, clusters.ReasonNameTaken, "m", now.Add(time.Minute))
 	if len(s.Conditions) != 2 || s.Conditions[0].Type != "x/y" || s.Conditions[1].Reason != clusters.ReasonNameTaken {
 		t.Errorf("got %+v", s.Conditions)
 	}
 	accepts(t, l, s)
 	l.Status = s
-	if again := told(l, clusters.NotForwarded, clusters.ReasonNameTaken, "other", now.Add(time.Hour)); len(again.Conditions) != 2 ||
+	if again := saying(l, clusters.NotForwarded, clusters.ReasonNameTaken, "other", now.Add(time.Hour)); len(again.Conditions) != 2 ||
 		!again.Conditions[1].LastTransitionTime.Equal(&metav1.Time{Time: now.Add(time.Minute)}) || again.Conditions[1].Message != "other" {
 		t.Errorf("again %+v", again.Conditions)
 	}

@@ -1,20 +1,17 @@
 package forward
 
 import (
+	"cmp"
 	"context"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/clusters"
 )
-
-// strayAge is how old a copy without an owner is at least when it is removed: the Job that it is for may just be being made.
-const strayAge = 10 * time.Minute
 
 // sweeping removes what was left in the cluster, until ctx ends.
 func (f *Forwarder) sweeping(ctx context.Context) {
@@ -23,15 +20,16 @@ func (f *Forwarder) sweeping(ctx context.Context) {
 			return
 		}
 		for _, o := range f.remoteJobs.list() {
-			_, err := f.sweep(ctx, o.(*batchv1.Job))
+			r := o.(*batchv1.Job)
+			_, err := f.sweep(ctx, r, f.remote.BatchV1().Jobs(r.Namespace))
 			f.warn(ctx, err)
 		}
-		if !f.knowsAll() {
-			return
-		}
-		waiting := f.waiting()
 		for namespace := range f.remoteJobs {
-			f.warn(ctx, f.sweepCopies(ctx, namespace, waiting))
+			for _, k := range []string{configMap, secret} {
+				if k == configMap || f.Secrets {
+					f.warn(ctx, f.sweepCopies(ctx, k, namespace))
+				}
+			}
 		}
 	}, sweepInterval)
 }
@@ -42,25 +40,50 @@ func (f *Forwarder) warn(ctx context.Context, err error) {
 	}
 }
 
-// sweep removes a Job there if the one here is gone, as when somebody has taken off its finalizer, and reports whether it is going.
-func (f *Forwarder) sweep(ctx context.Context, r *batchv1.Job) (swept bool, err error) {
-	if r.DeletionTimestamp != nil {
+// sweepCopies removes the copies of a kind that were made for Jobs which are gone here, and were not made there. Others go with their owners.
+func (f *Forwarder) sweepCopies(ctx context.Context, kind, namespace string) error {
+	var all []metav1.Object
+	err := f.ask(ctx, func(ctx context.Context) (err error) {
+		all, err = f.copiesOf(kind, namespace).list(ctx, clusters.OriginLabel+"="+string(f.origin.Jobd))
+		return err
+	})
+	for _, o := range all {
+		if len(o.GetOwnerReferences()) > 0 {
+			continue
+		}
+		if _, failed := f.sweep(ctx, o, f.copiesOf(kind, o.GetNamespace())); failed != nil {
+			err = failed
+		}
+	}
+	return err
+}
+
+// sweep removes what was made there for a Job, itself or what came with it, if the one here is gone, as when somebody has taken off its
+// finalizer, and reports whether it is going. What another machine has made is left alone, even if the state of this one is a copy of that
+// one's: here nothing is known of its Jobs.
+func (f *Forwarder) sweep(ctx context.Context, o metav1.Object, from remover) (swept bool, err error) {
+	if o.GetDeletionTimestamp() != nil {
 		return true, nil
 	}
-	from := r.Annotations[clusters.NamespaceAnnotation]
-	if from == "" { // somebody has removed the annotation
+	namespace, name := o.GetAnnotations()[clusters.NamespaceAnnotation], cmp.Or(o.GetAnnotations()[clusters.JobAnnotation], o.GetName())
+	if namespace == "" || o.GetLabels()[clusters.MachineLabel] != f.origin.Machine { // or somebody has removed the annotation
 		return false, nil
 	}
-	gone, err := f.jobIsGone(ctx, from, r.Name, types.UID(r.Labels[clusters.OriginUIDLabel]))
+	gone, err := f.jobIsGone(ctx, namespace, name, types.UID(o.GetLabels()[clusters.OriginUIDLabel]))
 	if err != nil || !gone {
 		return false, err
 	}
-	f.Logger.Info("removed from the cluster, since it is gone here", "job", from+"/"+r.Name)
-	return true, f.removeThere(ctx, r, metav1.DeletePropagationBackground, metav1.Preconditions{UID: &r.UID})
+	f.Logger.Info("removed from the cluster, since its Job is gone here", "job", namespace+"/"+name, "namespace", o.GetNamespace(), "name", o.GetName())
+	return true, f.removeThere(ctx, from, o.GetName(), metav1.DeleteOptions{
+		PropagationPolicy: ptr.To(metav1.DeletePropagationBackground), Preconditions: metav1.NewUIDPreconditions(string(o.GetUID())),
+	})
 }
 
 // jobIsGone asks whether there is no such Job here any more.
 func (f *Forwarder) jobIsGone(ctx context.Context, namespace, name string, uid types.UID) (gone bool, err error) {
+	if l, ok := f.localJobs.get(namespace, name).(*batchv1.Job); ok && l.UID == uid {
+		return false, nil
+	}
 	err = f.ask(ctx, func(ctx context.Context) error {
 		l, err := f.local.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
 		gone = isGone(err) || err == nil && l.UID != uid
@@ -70,57 +93,4 @@ func (f *Forwarder) jobIsGone(ctx context.Context, namespace, name string, uid t
 		err = nil
 	}
 	return gone, err
-}
-
-// waiting returns the Jobs here that may still be made there, by what is known of them. Of those of other forwarders that is not known.
-func (f *Forwarder) waiting() map[types.UID]bool {
-	all := map[types.UID]bool{}
-	for _, o := range f.localJobs.list() {
-		j := o.(*batchv1.Job)
-		if made := clusters.RecordOf(j); made == nil || made.UID == "" {
-			all[j.UID] = true
-		}
-	}
-	return all
-}
-
-// sweepCopies removes copies that were made for a Job that was then not made, and does not wait for that any more.
-func (f *Forwarder) sweepCopies(ctx context.Context, namespace string, waiting map[types.UID]bool) error {
-	return f.ask(ctx, func(ctx context.Context) error {
-		ours := metav1.ListOptions{LabelSelector: clusters.OriginLabel + "=" + string(f.origin)}
-		maps, err := f.remote.CoreV1().ConfigMaps(namespace).List(ctx, ours)
-		if err != nil {
-			return err
-		}
-		for i := range maps.Items {
-			if m := &maps.Items[i]; f.isStray(&m.ObjectMeta, waiting) {
-				err = f.remote.CoreV1().ConfigMaps(m.Namespace).Delete(ctx, m.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.UID}})
-				if err != nil && !apierrors.IsNotFound(err) {
-					return err
-				}
-			}
-		}
-		if !f.Secrets {
-			return nil
-		}
-		secrets, err := f.remote.CoreV1().Secrets(namespace).List(ctx, ours)
-		if err != nil {
-			return err
-		}
-		for i := range secrets.Items {
-			if s := &secrets.Items[i]; f.isStray(&s.ObjectMeta, waiting) {
-				err = f.remote.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})
-				if err != nil && !apierrors.IsNotFound(err) {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// isStray reports whether a copy has no owner, and will get none: nobody waits for it, and by the clock of the cluster and the one here it is
-// old.
-func (f *Forwarder) isStray(m *metav1.ObjectMeta, waiting map[types.UID]bool) bool {
-	return len(m.OwnerReferences) == 0 && !waiting[types.UID(m.Labels[clusters.OriginUIDLabel])] && f.now().Sub(m.CreationTimestamp.Time) > strayAge
 }

@@ -1,8 +1,8 @@
 package forward
 
 import (
-	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/jobd/jobd/api/clusters"
 )
@@ -21,8 +23,9 @@ import (
 // Whoever may change a Job may write its record: that brings it into no namespace that its own is not mapped to.
 func TestARecordChoosesNoNamespace(t *testing.T) {
 	l := here(astray)
-	f := &Forwarder{Options: Options{Namespaces: map[string]string{"default": "team-a"}}, local: fake.NewClientset(l)}
-	if err := f.hold(t.Context(), l); err != nil {
+	f := cluster(l)
+	f.Namespaces = map[string]string{"default": "team-a"}
+	if err := f.hold(t.Context(), Seen{Local: l, Namespace: f.into(l.Namespace)}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := f.local.BatchV1().Jobs(l.Namespace).Get(t.Context(), l.Name, metav1.GetOptions{})
@@ -39,6 +42,7 @@ func cluster(local ...runtime.Object) *Forwarder {
 	return &Forwarder{
 		Options: Options{Cluster: "prod", Logger: slog.New(slog.DiscardHandler)}, origin: origin, now: func() time.Time { return now },
 		local: fake.NewClientset(local...), remote: fake.NewClientset(),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[key]()),
 	}
 }
 
@@ -61,28 +65,102 @@ func TestAStaleJobIsNotMade(t *testing.T) {
 	}
 }
 
-// A Job that is not found has failed only if it is certain that the cluster is the one in which it was made.
-func TestWhoseJobHasFailed(t *testing.T) {
-	inCluster := func(j *batchv1.Job) {
-		record := clusters.Record{Job: j.UID, Namespace: "default", UID: "there", Cluster: "cluster-1"}
-		j.Annotations[clusters.RecordAnnotation] = record.Annotation()
+// reaching lets a Forwarder reach a cluster; empty: it may not know which one.
+func (f *Forwarder) reaching(id types.UID, objects ...runtime.Object) *Forwarder {
+	remote := fake.NewClientset(append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: id}})...)
+	if f.remote = remote; id == "" {
+		remote.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(corev1.Resource("namespaces"), metav1.NamespaceSystem, nil)
+		})
 	}
-	for name, c := range map[string]struct {
-		cluster types.UID // empty: it may not be known
-		fails   bool
-	}{"its cluster": {"cluster-1", true}, "another one": {"cluster-2", false}, "nobody knows": {"", false}} {
-		l := here(made, inCluster)
-		f := cluster(l)
-		remote := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: c.cluster}})
-		if f.remote = remote; c.cluster == "" {
-			remote.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, apierrors.NewForbidden(corev1.Resource("namespaces"), metav1.NamespaceSystem, nil)
-			})
+	return f
+}
+
+// look has a Forwarder look at the Job here as it is, and returns what became of it.
+func (f *Forwarder) look(t *testing.T) *batchv1.Job {
+	t.Helper()
+	get := func() *batchv1.Job {
+		l, err := f.local.BatchV1().Jobs("default").Get(t.Context(), "j", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		err := f.fail(t.Context(), l)
-		got, failed := f.local.BatchV1().Jobs("default").Get(t.Context(), "j", metav1.GetOptions{})
-		if failed != nil || finished(got) != c.fails || is(got, clusters.Unreachable) == c.fails || errors.Is(err, errRefused) == c.fails {
-			t.Errorf("%s: %v, %v: %+v", name, err, failed, got.Status.Conditions)
+		return l
+	}
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	if err := store.Add(get()); err != nil {
+		t.Fatal(err)
+	}
+	f.localJobs = stores{metav1.NamespaceAll: store}
+	if err := f.sync(t.Context(), key{ofJob, "default", "j"}); err != nil {
+		t.Fatal(err)
+	}
+	return get()
+}
+
+// The answer to the request that makes a Job is lost, and the forwarder is then led to another cluster, or a Job that was made is not found
+// there: it is neither made again, nor has it failed, nor is it let go.
+func TestAnotherCluster(t *testing.T) {
+	inCluster := elsewhere("cluster-1", origin.Machine)
+	for name, l := range map[string]*batchv1.Job{
+		"its answer was lost": here(held, inCluster), "it was made": here(made, inCluster), "it is deleted": here(made, inCluster, deleted),
+	} {
+		for _, id := range []types.UID{"cluster-2", ""} {
+			f := cluster(l).reaching(id)
+			got := f.look(t)
+			if finished(got) || !says(got, clusters.Unreachable, clusters.ReasonOtherCluster) || !slices.Contains(got.Finalizers, clusters.Finalizer) {
+				t.Errorf("%s, and %q is reached: %+v, %+v", name, id, got.Finalizers, got.Status)
+			}
+			if jobs, err := f.remote.BatchV1().Jobs("").List(t.Context(), metav1.ListOptions{}); err != nil || len(jobs.Items) > 0 {
+				t.Errorf("%s, and %q is reached: it was made there", name, id)
+			}
+		}
+	}
+	if got := cluster(here(made, inCluster)).reaching("cluster-1").look(t); !finished(got) {
+		t.Errorf("somebody has removed it in its cluster: %+v", got.Status)
+	}
+	if got := cluster(here(made)).reaching("").look(t); !finished(got) {
+		t.Errorf("nobody has ever known the cluster: %+v", got.Status)
+	}
+}
+
+// In which cluster a Job may be is known before it can be there, whatever becomes of the forwarder.
+func TestTheClusterIsKnownBefore(t *testing.T) {
+	for name, l := range map[string]*batchv1.Job{"it is new": here(), "it was taken while the cluster did not answer": here(held)} {
+		f := cluster(l).reaching("cluster-1")
+		if r := clusters.RecordOf(f.look(t)); r == nil || r.Cluster != "cluster-1" || r.Machine == "" && l.Annotations == nil {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if jobs, err := f.remote.BatchV1().Jobs("").List(t.Context(), metav1.ListOptions{}); err != nil || len(jobs.Items) > 0 {
+			t.Errorf("%s, and was made before", name)
+		}
+	}
+}
+
+// A machine that has a copy of another one's state does nothing to its Jobs; when somebody says that they are its own now, it has them.
+func TestACopyOfAMachine(t *testing.T) {
+	for name, l := range map[string]*batchv1.Job{
+		"it runs": here(made, elsewhere("cluster-1", "machine-2")), "it is deleted here": here(made, deleted, elsewhere("cluster-1", "machine-2")),
+	} {
+		r := there(here(), started(now))
+		r.Labels[clusters.MachineLabel] = "machine-2"
+		f := cluster(l).reaching("cluster-1", r)
+		got := f.look(t)
+		is, err := f.remote.BatchV1().Jobs("default").Get(t.Context(), "j", metav1.GetOptions{})
+		if err != nil || !says(got, clusters.Unreachable, clusters.ReasonOtherMachine) || finished(got) || is.Labels[clusters.MachineLabel] != "machine-2" {
+			t.Errorf("%s: %v, %+v", name, err, got.Status)
+		}
+		delete(got.Annotations, clusters.RecordAnnotation)
+		if _, err := f.local.BatchV1().Jobs("default").Update(t.Context(), got, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if l.DeletionTimestamp != nil {
+			continue
+		}
+		got = f.look(t)
+		is, err = f.remote.BatchV1().Jobs("default").Get(t.Context(), "j", metav1.GetOptions{})
+		if record := clusters.RecordOf(got); err != nil || record == nil || record.UID != "there" || record.Machine != origin.Machine ||
+			is.Labels[clusters.MachineLabel] != origin.Machine {
+			t.Errorf("%s, and is given to this one: %v, %+v, %+v", name, err, record, is.Labels)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +57,7 @@ func (f *Forwarder) watch(begin func(func(context.Context))) {
 		}
 	}
 	f.localJobs, f.remoteJobs, f.remotePods = stores{}, stores{}, stores{}
-	ours := func(o *metav1.ListOptions) { o.LabelSelector = clusters.OriginLabel + "=" + string(f.origin) }
+	ours := func(o *metav1.ListOptions) { o.LabelSelector = clusters.OriginLabel + "=" + string(f.origin.Jobd) }
 	everything := func(*metav1.ListOptions) {}
 	for _, ns := range here {
 		f.localJobs[ns] = f.follow(begin, f.local.BatchV1().RESTClient(), "jobs", ns, everything, &batchv1.Job{}, f.onlyForwarded, func(o runtime.Object) {
@@ -68,7 +69,9 @@ func (f *Forwarder) watch(begin func(func(context.Context))) {
 	for _, ns := range there {
 		f.remoteJobs[ns] = f.follow(begin, f.remote.BatchV1().RESTClient(), "jobs", ns, ours, &batchv1.Job{}, lighter, func(o runtime.Object) {
 			j := o.(*batchv1.Job)
-			f.queue.Add(key{ofJob, j.Annotations[clusters.NamespaceAnnotation], j.Name})
+			for _, from := range f.from(j.Namespace) {
+				f.queue.Add(key{ofJob, from, j.Name})
+			}
 		})
 		f.remotePods[ns] = f.follow(begin, f.remote.CoreV1().RESTClient(), "pods", ns, ours, &corev1.Pod{}, lighter, func(o runtime.Object) {
 			p := o.(*corev1.Pod)
@@ -100,13 +103,7 @@ func (f *Forwarder) follow(
 		},
 	})
 	begin(func(ctx context.Context) { controller.RunWithContext(ctx) })
-	f.synced = append(f.synced, controller.HasSynced)
 	return store
-}
-
-// knowsAll reports whether all that is watched has come at least once.
-func (f *Forwarder) knowsAll() bool {
-	return !slices.ContainsFunc(f.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
 // isForwarded reports whether a Job is one of the cluster's.
@@ -162,8 +159,17 @@ func keptAnnotations(p *corev1.Pod) map[string]string {
 	return nil
 }
 
+// arrival is an event of the cluster, and when it came here, by the clock here: that of the cluster may show another time.
+type arrival struct {
+	*corev1.Event
+	at time.Time
+}
+
 // eventSink hands events on, and keeps none.
-type eventSink struct{ to chan<- *corev1.Event }
+type eventSink struct {
+	to  chan<- arrival
+	now func() time.Time
+}
 
 var _ cache.ReflectorStore = eventSink{}
 
@@ -172,11 +178,15 @@ func (s eventSink) Add(o any) error {
 	if !ok {
 		return fmt.Errorf("an event is a %T", o)
 	}
+	s.hand(arrival{e, s.now()})
+	return nil
+}
+
+func (s eventSink) hand(e arrival) {
 	select {
 	case s.to <- e:
 	default: // the line is full: what comes after it matters as much
 	}
-	return nil
 }
 
 func (s eventSink) Update(o any) error { return s.Add(o) }
@@ -194,6 +204,6 @@ func (s eventSink) Replace(list []any, _ string) error {
 
 func (f *Forwarder) followEvents(begin func(func(context.Context)), namespace, selector string) {
 	lw := cache.NewFilteredListWatchFromClient(f.remote.CoreV1().RESTClient(), "events", namespace, func(o *metav1.ListOptions) { o.FieldSelector = selector })
-	r := cache.NewReflectorWithOptions(lw, &corev1.Event{}, eventSink{f.events}, cache.ReflectorOptions{})
+	r := cache.NewReflectorWithOptions(lw, &corev1.Event{}, eventSink{f.events, f.now}, cache.ReflectorOptions{})
 	begin(func(ctx context.Context) { r.RunWithContext(ctx) })
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -29,7 +31,7 @@ func (Shown) Handles(op admission.Operation) bool {
 
 // Validate implements admission.ValidationInterface.
 func (s Shown) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetSubresource() != "" {
+	if a.GetSubresource() != "" || !shows(a.GetObject()) {
 		return nil
 	}
 	had := map[string]bool{}
@@ -48,6 +50,22 @@ func (s Shown) Validate(ctx context.Context, a admission.Attributes, _ admission
 		}
 	}
 	return nil
+}
+
+// shows reports whether anything in an object names the scheduler of a cluster. It is asked of all that is written, and allocates nothing.
+func shows(obj runtime.Object) bool {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return clusters.IsScheduler(o.Spec.SchedulerName)
+	case *batchv1.Job:
+		return clusters.IsScheduler(o.Spec.Template.Spec.SchedulerName)
+	}
+	for t := range podspec.Templates(obj) { // of which there are few
+		if clusters.IsScheduler(t.Spec.SchedulerName) {
+			return true
+		}
+	}
+	return false
 }
 
 // brings refuses those who may not bring the log of a pod.

@@ -22,15 +22,17 @@ const (
 	Finalizer = prefix + "remote"
 	// RecordAnnotation is on a Job here: its Record.
 	RecordAnnotation = prefix + "record"
-	// OriginLabel is on all that is made there: which jobd has made it. OriginUIDLabel is the UID of the Job here.
+	// OriginLabel is on all that is made there: which jobd has made it. OriginUIDLabel is the UID of the Job here, and MachineLabel tells the
+	// machine from those that have a copy of its state, and with it the same jobd.
 	OriginLabel    = prefix + "origin"
 	OriginUIDLabel = prefix + "origin-uid"
-	// NamespaceAnnotation is on a Job there: the namespace of the one here.
+	MachineLabel   = prefix + "machine"
+	// NamespaceAnnotation is on all that is made there but pods: the namespace of the Job here. JobAnnotation is its name, where that is not
+	// the object's own.
 	NamespaceAnnotation = prefix + "namespace"
+	JobAnnotation       = prefix + "job"
 	// SentAnnotation is on a Job there: those fields of the one here that may change, as they were passed on last.
 	SentAnnotation = prefix + "sent"
-	// CopiedAnnotation is on a Job there: the ConfigMaps and Secrets that came with it.
-	CopiedAnnotation = prefix + "copied"
 )
 
 // Conditions of a Job here, which are gone once they do not hold.
@@ -47,8 +49,10 @@ const (
 	ReasonNameTaken = "NameTaken"
 	// ReasonRefused: the cluster refuses the Job, or it would not run there as it does here.
 	ReasonRefused = "Refused"
-	// ReasonOtherCluster: the forwarder reaches another cluster than the one in which the Job was made.
+	// ReasonOtherCluster: the forwarder reaches another cluster than the one in which the Job was made, or may have been.
 	ReasonOtherCluster = "OtherCluster"
+	// ReasonOtherMachine: another machine has made the Job there, of whose state this one has a copy.
+	ReasonOtherMachine = "OtherMachine"
 	// ReasonRemoteJobDeleted is why a Job failed that somebody has removed there.
 	ReasonRemoteJobDeleted = "RemoteJobDeleted"
 )
@@ -61,11 +65,15 @@ func Of(j *batchv1.Job) string {
 	if IsOverflowed(j) {
 		return OverflowTo(j)
 	}
-	cluster, _ := strings.CutPrefix(ptr.Deref(j.Spec.ManagedBy, ""), prefix)
-	if Manager(cluster) != ptr.Deref(j.Spec.ManagedBy, "") {
-		return ""
+	return managedAs(j, prefix)
+}
+
+// managedAs returns what follows a prefix in spec.managedBy; empty if that has another one.
+func managedAs(j *batchv1.Job, prefix string) string {
+	if cluster, ok := strings.CutPrefix(ptr.Deref(j.Spec.ManagedBy, ""), prefix); ok {
+		return cluster
 	}
-	return cluster
+	return ""
 }
 
 // IsMark reports whether the name of a label, an annotation or a condition is one of those.
@@ -80,8 +88,10 @@ type Record struct {
 	UID types.UID `json:"uid,omitempty"`
 	// Namespace is that of the Job there.
 	Namespace string `json:"namespace"`
-	// Cluster tells the cluster from others; empty if the forwarder may not know.
+	// Cluster tells the cluster in which it is, or may be, from others; empty if that is not known.
 	Cluster types.UID `json:"cluster,omitempty"`
+	// Machine tells the machine that has made it, or was to, from those that have a copy of its state; empty if that is not known.
+	Machine string `json:"machine,omitempty"`
 	// Came is when it was known here that the Job has ended, if that was long afterwards by the clock of the cluster.
 	Came *metav1.Time `json:"came,omitempty"`
 }

@@ -12,15 +12,30 @@ import (
 )
 
 func TestOf(t *testing.T) {
-	for by, want := range map[string]string{
-		"": "", "clusters.jobd.dev/prod": "prod", "clusters.jobd.dev/": "", "kueue.x-k8s.io/multikueue": "", batchv1.JobControllerName: "", "prod": "",
+	for by, want := range map[string]struct{ of, overflows string }{
+		"": {}, "clusters.jobd.dev/prod": {of: "prod"}, "clusters.jobd.dev/": {}, "kueue.x-k8s.io/multikueue": {}, batchv1.JobControllerName: {},
+		"prod": {}, "jobd.dev/overflow.prod": {overflows: "prod"}, "jobd.dev/overflow.": {}, "jobd.dev/other": {},
 	} {
 		j := &batchv1.Job{}
 		if by != "" {
 			j.Spec.ManagedBy = ptr.To(by)
 		}
-		if got := Of(j); got != want {
-			t.Errorf("%q: %q, want %q", by, got, want)
+		if of, overflows := Of(j), OverflowTo(j); of != want.of || overflows != want.overflows {
+			t.Errorf("%q: of %q, overflows to %q; want %+v", by, of, overflows, want)
+		}
+		j.Annotations = map[string]string{OverflowedAnnotation: "2026-11-30T12:00:00Z"}
+		if got := Of(j); got != want.of+want.overflows {
+			t.Errorf("%q, and it has overflowed: %q", by, got)
+		}
+	}
+}
+
+// Whoever looks at all Jobs asks this of each.
+func TestOfAllocatesNothing(t *testing.T) {
+	for _, by := range []string{batchv1.JobControllerName, Manager("prod"), OverflowManager("prod")} {
+		j := &batchv1.Job{Spec: batchv1.JobSpec{ManagedBy: ptr.To(by)}}
+		if n := testing.AllocsPerRun(100, func() { _, _, _ = Of(j), OverflowTo(j), ManagedHere(j) }); n > 0 {
+			t.Errorf("%s: %v allocations", by, n)
 		}
 	}
 }

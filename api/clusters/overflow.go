@@ -25,13 +25,7 @@ const (
 func OverflowManager(cluster string) string { return overflowPrefix + cluster }
 
 // OverflowTo returns the cluster to which a Job may overflow, or has overflowed; empty if there is none.
-func OverflowTo(j *batchv1.Job) string {
-	cluster, ok := strings.CutPrefix(ptr.Deref(j.Spec.ManagedBy, ""), overflowPrefix)
-	if !ok {
-		return ""
-	}
-	return cluster
-}
+func OverflowTo(j *batchv1.Job) string { return managedAs(j, overflowPrefix) }
 
 // IsOverflowed reports whether a Job was handed over.
 func IsOverflowed(j *batchv1.Job) bool {

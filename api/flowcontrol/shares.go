@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,6 +63,8 @@ type Shares struct {
 	// reads and writes are the requests that end by themselves. Lists are in addition those of them that are long, and
 	// watches until they have sent what there is at their beginning.
 	reads, writes, lists *fairshare.Places
+	// heavy are in addition those writes whose bodies are large, once they have been sent: they are computed with, and not waited for.
+	heavy *fairshare.Places
 	// streams, sessions and images last as long as the client wants.
 	streams, sessions, images *fairshare.Places
 	// memory is what requests hold, unread what events of watches do, and frames what large frames of sessions do.
@@ -87,6 +90,7 @@ func NewShares(maxStreams int, longRunning request.LongRunningRequestCheck, with
 		lists: fairshare.New(fairshare.Limits{
 			Total: maxLists, Reserve: MaxListsOfOne, User: MaxListsOfOne, Peer: MaxListsOfOne, Queue: maxReads / 2, QueueAll: 2 * maxReads, Wait: sharingWait,
 		}),
+		heavy:   heavyPlaces(runtime.GOMAXPROCS(0)),
 		streams: of(maxStreams, 0), sessions: of(maxSessions, 0), images: of(maxImages, 0),
 		memory: fairshare.NewBytes(fairshare.BytesLimits{Total: maxHeld, Reserve: MaxHeldOfOne, User: MaxHeldOfOne, Wait: sharingWait}),
 		frames: fairshare.NewBytes(fairshare.BytesLimits{Total: maxFrames, Reserve: maxFramesOfOne, User: maxFramesOfOne, Wait: sharingWait}),
@@ -100,7 +104,7 @@ func NewShares(maxStreams int, longRunning request.LongRunningRequestCheck, with
 // All returns the places for each kind of request, by its name in the metrics.
 func (s *Shares) All() map[string]*fairshare.Places {
 	return map[string]*fairshare.Places{
-		"read": s.reads, "write": s.writes, "list": s.lists, "stream": s.streams, "session": s.sessions, "image": s.images,
+		"read": s.reads, "write": s.writes, "list": s.lists, "heavy": s.heavy, "stream": s.streams, "session": s.sessions, "image": s.images,
 	}
 }
 
@@ -134,6 +138,12 @@ func (s *Shares) Fairly(next http.Handler) http.Handler {
 			responsewriters.InternalError(w, r, fmt.Errorf("it is not known what %s asks for", r.URL.Path))
 			return
 		}
+		if slices.Contains(s.Needed(r, info), s.streams) {
+			if err := checkStream(r); err != nil {
+				responsewriters.ErrorNegotiated(err, scheme.Answers, schema.GroupVersion{}, w, r)
+				return
+			}
+		}
 		who := ClientFrom(r.Context())
 		full := s.serve(w, r, info, who, next)
 		if full == nil {
@@ -141,14 +151,18 @@ func (s *Shares) Fairly(next http.Handler) http.Handler {
 		}
 		metrics.RecordDroppedRequest(r, info, metrics.APIServerComponent, full == s.writes)
 		metrics.RecordRequestTermination(r, info, metrics.APIServerComponent, http.StatusTooManyRequests)
-		most := full.User
-		if who.Admin {
-			most = full.Total
-		}
-		err := apierrors.NewTooManyRequests(fmt.Sprintf(
-			"too many requests like this one are served: %s may have %d at a time, and all clients together %d", who.Name, most, full.Total), 1)
-		responsewriters.ErrorNegotiated(err, scheme.Answers, schema.GroupVersion{}, w, r)
+		responsewriters.ErrorNegotiated(tooMany(full, who), scheme.Answers, schema.GroupVersion{}, w, r)
 	})
+}
+
+// tooMany is the error of a client that there was no place for.
+func tooMany(full *fairshare.Places, who fairshare.Client) error {
+	most := full.User
+	if who.Admin {
+		most = full.Total
+	}
+	return apierrors.NewTooManyRequests(fmt.Sprintf(
+		"too many requests like this one are served: %s may have %d at a time, and all clients together %d", who.Name, most, full.Total), 1)
 }
 
 // serve returns what there was no place for, or nil when the request was served.
@@ -188,7 +202,14 @@ func (s *Shares) serve(w http.ResponseWriter, r *http.Request, info *request.Req
 		if isWhole(r) {
 			ctx = storage.Whole(ctx)
 		}
-		r = r.WithContext(ctx)
+		r = r.WithContext(context.WithValue(ctx, heavyKey{}, func(ctx context.Context) error {
+			release, ok := s.heavy.Take(ctx, who)
+			if !ok {
+				return tooMany(s.heavy, who)
+			}
+			work.After(release)
+			return nil
+		}))
 	}
 	next.ServeHTTP(w, r)
 	if info.Verb != "watch" && s.longRunning(r, info) {

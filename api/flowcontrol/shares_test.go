@@ -3,7 +3,9 @@ package flowcontrol
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -42,6 +44,59 @@ func TestPlacesAreHeldUntilTheWorkEnds(t *testing.T) {
 			t.Errorf("holds %d and %d bytes when it has ended", places, bytes)
 		}
 	}
+}
+
+// However many requests of a user that take much computing come at once, few are computed with at a time, and another user's gets its turn.
+func TestHeavyRequestsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shares := NewShares(10, func(*http.Request, *request.RequestInfo) bool { return false }, time.Minute)
+		var atOnce, most int
+		var mu sync.Mutex
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			atOnce += n
+			most = max(most, atOnce)
+		}
+		given := shares.Fairly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second) // the body is sent
+			if err := Heavy(r.Context()); err != nil {
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+			count(1)
+			defer count(-1)
+			time.Sleep(time.Second)
+		}))
+		serve := func(name string) int {
+			r := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods?dryRun=All", nil)
+			ctx := request.WithRequestInfo(r.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "create", Resource: "pods"})
+			w := httptest.NewRecorder()
+			given.ServeHTTP(w, r.WithContext(WithClient(ctx, &user.DefaultInfo{Name: name})))
+			return w.Code
+		}
+		const many = 60
+		codes := make(chan int, many)
+		for range many {
+			go func() { codes <- serve("many") }()
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		began := time.Now()
+		if code := serve("other"); code != http.StatusOK || time.Since(began) > 2*time.Second {
+			t.Errorf("the request of another user: %d after %v", code, time.Since(began))
+		}
+		for range many {
+			if code := <-codes; code != http.StatusOK && code != http.StatusTooManyRequests {
+				t.Errorf("code %d", code)
+			}
+		}
+		if one := shares.All()["heavy"].User; most > one+1 {
+			t.Errorf("%d at once, one user may have %d", most, one)
+		}
+		if held, _, _ := shares.All()["heavy"].Figures(); held != 0 {
+			t.Errorf("%d are held for nobody", held)
+		}
+	})
 }
 
 // A client that has a role in a namespace gets no more by making ServiceAccounts there.

@@ -3,6 +3,7 @@ package flowcontrol
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,10 +19,13 @@ const (
 	maxHeaders     = 256
 	// maxPath bounds the path of a request, with the names in it.
 	maxPath = 8 << 10
-	// maxSelector bounds a selector, and maxRequirements the number of its requirements: each is matched against every
-	// object.
+	// maxSelector bounds a selector, and maxRequirements the number of its requirements and their values: each is matched
+	// against every object, and takes several times its length for as long as a watch lasts.
 	maxSelector     = 64 << 10
 	maxRequirements = 1000
+	// maxStreamHeader bounds the line and the headers of a watch or log, which are held as long as it lasts, and of which
+	// there are thousands.
+	maxStreamHeader = 32 << 10
 	// maxContinue bounds the token by which a list is continued.
 	maxContinue = 16 << 10
 )
@@ -60,7 +64,7 @@ func checkExtent(r *http.Request) *apierrors.StatusError {
 				return tooLarge(http.StatusBadRequest, "%s has %d bytes: at most %d are allowed", name, n, maxSelector)
 			}
 			if n := requirements(selector); n > maxRequirements {
-				return tooLarge(http.StatusBadRequest, "%s has %d requirements: at most %d are allowed", name, n,
+				return tooLarge(http.StatusBadRequest, "%s has %d requirements and values: at most %d are allowed", name, n,
 					maxRequirements)
 			}
 		}
@@ -79,18 +83,20 @@ func tooLarge(code int32, format string, args ...any) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// requirements counts the requirements of a selector: commas within parentheses separate values.
-func requirements(selector string) int {
-	n, depth := 1, 0
-	for _, c := range selector {
-		switch {
-		case c == '(':
-			depth++
-		case c == ')' && depth > 0:
-			depth--
-		case c == ',' && depth == 0:
-			n++
+// requirements counts the requirements of a selector and the values of each beyond its first: commas separate both.
+func requirements(selector string) int { return 1 + strings.Count(selector, ",") }
+
+// checkStream refuses a request that lasts as long as its client wants, and would hold much for as long.
+func checkStream(r *http.Request) *apierrors.StatusError {
+	n := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += len(name) + len(value)
 		}
 	}
-	return n
+	if n > maxStreamHeader {
+		return tooLarge(http.StatusRequestHeaderFieldsTooLarge,
+			"the line and the headers of the request have %d bytes: at most %d are allowed of a watch or a log", n, maxStreamHeader)
+	}
+	return nil
 }

@@ -111,10 +111,13 @@ func Defaults(
 		on([]string{"get"}, in("jobset.x-k8s.io"), "jobsets/picture", "jobsets/why"),
 		on([]string{"list"}, in("shares.jobd.dev"), "shares"))
 	managed := []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+	// A manager in its default configuration is connected only if it can watch all kinds that it hands out, though here it hands out Jobs alone.
 	add("jobd:multikueue-manager", nil,
 		on(managed, in("batch"), "jobs"),
 		on(managed, in("kueue.x-k8s.io"), "workloads"),
 		on([]string{"get", "patch", "update"}, in("kueue.x-k8s.io"), "workloads/status"),
+		on([]string{"watch"}, in(""), "pods"),
+		on([]string{"watch"}, in("apps"), "statefulsets"),
 		on(reads, in("jobset.x-k8s.io"), "jobsets"),
 		on(reads, in("kubeflow.org", "leaderworkerset.x-k8s.io", "ray.io", "trainer.kubeflow.org", "workload.codeflare.dev"), "*"))
 	add("jobd:forwarder", nil,
@@ -125,6 +128,7 @@ func Defaults(
 		on([]string{"create"}, in(""), "pods/log"),
 		on([]string{"create", "patch"}, in(""), "events"),
 		on([]string{"get"}, in(""), "configmaps", "namespaces"),
+		on([]string{"list"}, in(""), "nodes"), // to know this machine from its copies
 		on([]string{"create", "patch"}, in("coordination.k8s.io"), "leases"),
 		paths("/jobd/v1/images")) // to know which no registry has
 	add("system:basic-user", nil,

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/jobd/jobd/api/elements"
+	"github.com/jobd/jobd/api/flowcontrol"
 	"github.com/jobd/jobd/api/roles"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
@@ -104,6 +105,12 @@ func (s *Server) checkElements(r *http.Request, info *request.RequestInfo, form 
 	if readErr != nil || len(body) > maxBodyBytes {
 		return checked, nil
 	}
+	heavy := len(body) >= smallBody
+	if heavy {
+		if err := flowcontrol.Heavy(r.Context()); err != nil {
+			return nil, err
+		}
+	}
 	kind := schema.GroupVersionKind{Group: info.APIGroup, Version: info.APIVersion,
 		Kind: s.kinds[schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}]}
 	var found *field.Error
@@ -112,6 +119,11 @@ func (s *Server) checkElements(r *http.Request, info *request.RequestInfo, form 
 		asJSON, err := elements.ToJSON(body, func() error { return storage.Hold(r.Context(), len(body)*yamlFactor) })
 		if err != nil {
 			return nil, err
+		}
+		if !heavy && len(asJSON) >= smallBody { // by aliases
+			if err := flowcontrol.Heavy(r.Context()); err != nil {
+				return nil, err
+			}
 		}
 		if found = elements.InJSON(asJSON, false); found == nil && form == applied {
 			found = elements.QuantitiesInJSON(asJSON, typeOf(kind, nil))

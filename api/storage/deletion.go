@@ -128,7 +128,7 @@ func DropOwner(obj metav1.Object, uid string) bool {
 // BlocksOwner reports whether the deletion of an owner in the foreground waits for obj. It waits for nothing in another namespace,
 // where others could keep it for ever: a reference there is to an object of that namespace, which does not exist.
 func BlocksOwner(obj, owner metav1.Object) bool {
-	if owner.GetNamespace() != "" && obj.GetNamespace() != owner.GetNamespace() {
+	if owner.GetNamespace() != "" && obj.GetNamespace() != owner.GetNamespace() || obj.GetUID() == owner.GetUID() {
 		return false
 	}
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {

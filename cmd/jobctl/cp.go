@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
@@ -27,6 +28,8 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/cmd/util/podcmd"
 	utilexec "k8s.io/utils/exec"
+
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // extendCopy lets kubectl's cp command copy files from and to claims: jobctl cp pvc/NAME:PATH LOCAL, and back. No pod is
@@ -38,6 +41,11 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
 		panic(err) // kubectl has always had it
 	}
 	run := command.Run
+	for _, out := range []*io.Writer{&streams.Out, &streams.ErrOut} { // which tar in a pod has too, and that is whatever its owner put there
+		if printers.IsTerminal(*out) {
+			*out = printable.Writer(*out)
+		}
+	}
 	command.Example += `
 
   # Copy the directory /model of the claim checkpoints to ./model, without a pod

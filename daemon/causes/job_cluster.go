@@ -32,20 +32,18 @@ func jobInCluster(v *jobView, cluster string) []why.Cause {
 	if batch.State(v.job) == batch.StateWaiting {
 		c.Brief = brief
 	}
-	told := func(t batchv1.JobConditionType) *batchv1.JobCondition {
-		for i := range v.job.Status.Conditions {
-			if s := &v.job.Status.Conditions[i]; s.Type == t && s.Status == corev1.ConditionTrue {
-				return s
-			}
-		}
-		return nil
-	}
-	switch unreachable, not := told(clusters.Unreachable), told(clusters.NotForwarded); {
+	switch unreachable, not := v.condition(clusters.Unreachable), v.condition(clusters.NotForwarded); {
 	case v.unserved(cluster):
 		c.Type, c.Brief = "NoForwarder", "no forwarder for the cluster "+cluster
 		c.Message += " " + v.noForwarder(cluster)
 	case unreachable != nil:
 		c.Type, c.Brief, c.Since = "Unreachable", "cluster "+cluster+" unreachable", why.At(unreachable.LastTransitionTime.Time)
+		switch unreachable.Reason {
+		case clusters.ReasonOtherCluster:
+			c.Brief = "another cluster than that of the Job is reached"
+		case clusters.ReasonOtherMachine:
+			c.Brief = "another machine's in the cluster " + cluster
+		}
 		c.Message += " " + why.Sentence(unreachable.Message)
 	case not != nil:
 		c.Type, c.Brief, c.Since = "NotForwarded", "not taken by the cluster "+cluster, why.At(not.LastTransitionTime.Time)
@@ -55,6 +53,16 @@ func jobInCluster(v *jobView, cluster string) []why.Cause {
 		c.Message += fmt.Sprintf(" Its forwarder has not taken it: it may be there for other namespaces than %s.", v.job.Namespace)
 	}
 	return []why.Cause{c}
+}
+
+// condition returns a condition of the Job that is true; nil if it has none.
+func (v *jobView) condition(t batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range v.job.Status.Conditions {
+		if s := &v.job.Status.Conditions[i]; s.Type == t && s.Status == corev1.ConditionTrue {
+			return s
+		}
+	}
+	return nil
 }
 
 // jobOverflows is a Job that goes to a cluster if it does not start here in time.
@@ -104,6 +112,9 @@ func jobLeavesCluster(v *jobView) []why.Cause {
 		Type: "LeavesCluster", Since: why.At(v.job.DeletionTimestamp.Time), Details: map[string]string{"cluster": cluster},
 		Brief:   "waits to be removed in the cluster " + cluster,
 		Message: fmt.Sprintf("It was deleted, and goes once its forwarder has removed it in the cluster %s.", cluster),
+	}
+	if unreachable := v.condition(clusters.Unreachable); unreachable != nil {
+		c.Message += " " + why.Sentence(unreachable.Message)
 	}
 	if v.unserved(cluster) {
 		c.Message += " " + v.noForwarder(cluster)

@@ -116,8 +116,32 @@ func (u *universe) comeToRest() {
 		u.said(u.client.BatchV1().Jobs(jobs.Items[i].Namespace).Delete(ctx, jobs.Items[i].Name, metav1.DeleteOptions{PropagationPolicy: &background}))
 	}
 	u.said(u.client.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	u.dropOrphans()
 	u.sleep(time.Hour)
 	u.nothingIsLeft()
+}
+
+// dropOrphans deletes the groups of pods whose Jobs were deleted without them.
+func (u *universe) dropOrphans() {
+	ctx, api := context.Background(), u.client.SchedulingV1beta1()
+	groups, err := api.PodGroups("default").List(ctx, metav1.ListOptions{})
+	if u.said(err); err != nil {
+		return
+	}
+	for i := range groups.Items {
+		if g := &groups.Items[i]; metav1.GetControllerOfNoCopy(g) == nil {
+			u.said(api.PodGroups(g.Namespace).Delete(ctx, g.Name, metav1.DeleteOptions{}))
+		}
+	}
+	workloads, err := api.Workloads("default").List(ctx, metav1.ListOptions{})
+	if u.said(err); err != nil {
+		return
+	}
+	for i := range workloads.Items {
+		if w := &workloads.Items[i]; metav1.GetControllerOfNoCopy(w) == nil {
+			u.said(api.Workloads(w.Namespace).Delete(ctx, w.Name, metav1.DeleteOptions{}))
+		}
+	}
 }
 
 // letGo ends what holds Jobs back by somebody's wish.
@@ -152,7 +176,10 @@ func (u *universe) nothingIsLeft() {
 		u.violated("%d containers are left: %v %v", len(held), held, err)
 	}
 	_ = u.Store.View(func(s *store.Snapshot) error {
-		for _, resource := range []string{objects.JobSets, objects.Jobs, objects.Pods, objects.PodGroups, objects.Accounts, objects.Usages} {
+		for _, resource := range []string{
+			objects.JobSets, objects.Jobs, objects.Pods, objects.PodGroups, objects.Workloads, objects.Claims, objects.Volumes,
+			objects.Accounts, objects.Usages,
+		} {
 			s.Keys(resource+"/", "", func(key string) bool {
 				u.violated("%s is left", key)
 				return true

@@ -9,7 +9,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/jobd/jobd/api/jobset"
+	"github.com/jobd/jobd/daemon/controltest"
 )
 
 const jobSetsPath = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
@@ -32,6 +36,9 @@ func (u *universe) createJobSet(r *rand.Rand) {
 		}
 		js.Spec.ReplicatedJobs = append(js.Spec.ReplicatedJobs, g)
 	}
+	if r.IntN(3) == 0 {
+		startTogether(js)
+	}
 	if r.IntN(2) == 0 {
 		js.Spec.FailurePolicy = &jobsetv1.FailurePolicy{
 			MaxRestarts:     r.Int32N(4),
@@ -44,6 +51,16 @@ func (u *universe) createJobSet(r *rand.Rand) {
 	}
 	u.said(u.client.BatchV1().RESTClient().Post().AbsPath(jobSetsPath).SetHeader("Content-Type", "application/json").Body(body).
 		Do(context.Background()).Error())
+}
+
+// startTogether makes a gang of a JobSet that the machine has room for.
+func startTogether(js *jobsetv1.JobSet) {
+	js.Annotations = map[string]string{jobset.GangAnnotation: "true"}
+	for i := range js.Spec.ReplicatedJobs {
+		spec := &js.Spec.ReplicatedJobs[i].Template.Spec
+		spec.Template.Spec.Containers = controltest.Asking("500m")
+		spec.Parallelism = ptr.To(min(*spec.Parallelism, 2))
+	}
 }
 
 // jobSets returns the names of those that there are.

@@ -291,6 +291,19 @@ func randomJob(r *rand.Rand) *batchv1.Job {
 	if r.IntN(5) == 0 {
 		s.Template.Spec.ActiveDeadlineSeconds = ptr.To(1 + r.Int64N(60))
 	}
+	if r.IntN(6) == 0 {
+		claim := &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		}}
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
+		s.Template.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{
+			Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: claim},
+		}}}
+	}
+	if s.CompletionMode != nil && r.IntN(4) == 0 { // a gang, where those are on
+		s.Parallelism = s.Completions
+		s.Template.Spec.Containers = controltest.Asking("500m")
+	}
 	if r.IntN(5) == 0 {
 		j.Annotations[core.ConcurrencyGroupAnnotation] = []string{"db", "net"}[r.IntN(2)]
 		j.Annotations[core.ConcurrencyLimitAnnotation] = fmt.Sprint(1 + r.IntN(2))

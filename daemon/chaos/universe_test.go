@@ -49,18 +49,20 @@ type universe struct {
 type figures struct {
 	time                          time.Duration
 	jobSets, jobs, pods, restarts int
+	gangs, claims                 int
 	containers, kills, faults     int
 }
 
 func (f *figures) add(more figures) {
 	f.time += more.time
 	f.jobSets, f.jobs, f.pods, f.restarts = f.jobSets+more.jobSets, f.jobs+more.jobs, f.pods+more.pods, f.restarts+more.restarts
+	f.gangs, f.claims = f.gangs+more.gangs, f.claims+more.claims
 	f.containers, f.kills, f.faults = f.containers+more.containers, f.kills+more.kills, f.faults+more.faults
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("%v of virtual time, %d JobSets, %d Jobs, %d pods, %d containers started, %d calls of the runtime failed, %d kills, %d restarts in order",
-		f.time.Round(time.Hour), f.jobSets, f.jobs, f.pods, f.containers, f.faults, f.kills, f.restarts)
+	return fmt.Sprintf("%v of virtual time, %d JobSets, %d Jobs, %d gangs, %d pods, %d claims, %d containers started, %d calls of the runtime failed, %d kills, %d restarts in order",
+		f.time.Round(time.Hour), f.jobSets, f.jobs, f.gangs, f.pods, f.claims, f.containers, f.faults, f.kills, f.restarts)
 }
 
 // faults are how many of 1,000 calls of the runtime fail in some way.
@@ -69,6 +71,7 @@ type faults struct{ refuse, hang, answer int }
 func newUniverse(t *testing.T, seed uint64) *universe {
 	u := &universe{World: controltest.New(t), r: rand.New(rand.NewPCG(seed, 1)), crashIn: -1, started: map[string]bool{}}
 	u.Stop()
+	u.Gangs = seed%2 == 1
 	u.Allocatable = requests.Resources{"cpu": 6000}
 	u.HistoryBytes = 1 << 30 // the watcher sees everything
 	u.Between = func(r runtime.Runtime) runtime.Runtime {
@@ -95,6 +98,7 @@ func (u *universe) start() {
 	u.Start()
 	s, err := server.New(server.Config{
 		Store: u.Store, Version: "chaos", NodeName: "test", Queue: u.Control, History: history.Reader{Store: u.Store}, Begun: history.Begun,
+		WorkloadWithJob: u.Gangs,
 	})
 	if err != nil {
 		u.T.Fatal(err)

@@ -85,11 +85,17 @@ func (w *watcher) restarted() {
 }
 
 func (w *watcher) change(c store.Change) {
+	made := 0
+	if c.Previous == nil && !c.Deleted {
+		made = 1
+	}
 	switch {
 	case strings.HasPrefix(c.Object.Key, objects.JobSets+"/"):
-		if c.Previous == nil {
-			w.total.jobSets++
-		}
+		w.total.jobSets += made
+	case strings.HasPrefix(c.Object.Key, objects.PodGroups+"/"):
+		w.total.gangs += made
+	case strings.HasPrefix(c.Object.Key, objects.Claims+"/"):
+		w.total.claims += made
 	case strings.HasPrefix(c.Object.Key, objects.Jobs+"/"):
 		w.job(c)
 	case strings.HasPrefix(c.Object.Key, objects.Pods+"/"):

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/controltest"
@@ -135,6 +137,44 @@ func TestANamespaceLosesItsPodsBeforeWhatTheyUse(t *testing.T) {
 		synctest.Wait()
 		if w.Read("configmaps/n/c", cm) || w.Read("namespaces/n", ns) {
 			t.Error("the rest stays although the pod is gone")
+		}
+	})
+}
+
+// Two objects that own each other, and are both deleted in the foreground, each wait for the other.
+func TestANamespaceIsEmptiedOfCircles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.End()
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}}
+		ns.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
+		w.Put("namespaces/n", ns)
+		synctest.Wait()
+		all := map[string]objects.Object{}
+		for name, owner := range map[string]string{"a": "b", "b": "a"} {
+			meta := metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID("c-" + name), OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "ConfigMap", Name: owner, UID: types.UID("c-" + owner), BlockOwnerDeletion: ptr.To(true)}}}
+			storage.SetPropagation(&meta, metav1.DeletePropagationForeground)
+			storage.MarkDeleted(&meta, time.Now(), 0)
+			pod := &corev1.Pod{ObjectMeta: *meta.DeepCopy()}
+			pod.UID, pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].UID = types.UID("p-"+name), "Pod", types.UID("p-"+owner)
+			pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
+			pod.Spec.NodeSelector = map[string]string{"no": "node"}
+			all["pods/n/"+name], all["configmaps/n/"+name] = pod, &corev1.ConfigMap{ObjectMeta: meta}
+		}
+		w.PutAll(all)
+		synctest.Wait()
+		if !w.Read("configmaps/n/a", &corev1.ConfigMap{}) || !w.Read("pods/n/b", &corev1.Pod{}) {
+			t.Fatal("they do not wait for each other: this test shows nothing")
+		}
+		if !w.Read("namespaces/n", ns) {
+			t.Fatal("the namespace is gone")
+		}
+		storage.MarkDeleted(ns, time.Now(), 0)
+		w.Put("namespaces/n", ns)
+		synctest.Wait()
+		if w.Read("configmaps/n/a", &corev1.ConfigMap{}) || w.Read("pods/n/b", &corev1.Pod{}) || w.Read("namespaces/n", ns) {
+			t.Error("they stay, and the namespace with them")
 		}
 	})
 }

@@ -147,6 +147,12 @@ func TestOwnersOfAnyKind(t *testing.T) {
 			f.delete("a", metav1.DeletePropagationForeground)
 			f.want("")
 		}},
+		{"one that owns itself waits for nobody", func(f family) {
+			f.make("a", f.ref("a"))
+			f.want("a")
+			f.delete("a", metav1.DeletePropagationForeground)
+			f.want("")
+		}},
 		{"an owner that is not there collects at once", func(f family) {
 			f.make("b", f.ref("a"))
 			f.want("")

@@ -42,18 +42,28 @@ func (w *World) Create(j *batchv1.Job) {
 // Put writes an object.
 func (w *World) Put(key string, obj objects.Object) {
 	w.T.Helper()
+	w.PutAll(map[string]objects.Object{key: obj})
+}
+
+// PutAll writes objects, by their keys, at once.
+func (w *World) PutAll(all map[string]objects.Object) {
+	w.T.Helper()
 	w.Write(func(tx *store.Tx) error {
-		value, err := scheme.Encode(obj)
-		var owners []string
-		for _, o := range obj.GetOwnerReferences() {
-			owners = append(owners, string(o.UID))
+		for key, obj := range all {
+			value, err := scheme.Encode(obj)
+			if err != nil {
+				return err
+			}
+			var owners []string
+			for _, o := range obj.GetOwnerReferences() {
+				owners = append(owners, string(o.UID))
+			}
+			o := store.Object{Key: key, UID: string(obj.GetUID()), Owners: owners, Value: value}
+			if _, err = storage.Put(tx, &o); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		o := store.Object{Key: key, UID: string(obj.GetUID()), Owners: owners, Value: value}
-		_, err = storage.Put(tx, &o)
-		return err
+		return nil
 	})
 }
 

@@ -161,3 +161,25 @@ containers: [{name: c, image: "busybox:1.36", command: [/bin/sleep, "1000"], env
 		t.Errorf("those who may only look may copy: %s", out)
 	}
 }
+
+// What tar in a pod says to whoever copies from there acts on nobody's terminal: the pod's owner has put that tar there.
+func TestCopiesFromAHostilePod(t *testing.T) {
+	t.Parallel()
+	d := start(t, "--network", "none")
+	const tar = `#!/bin/sh\nprintf "\\\\033]0;mine\\\\007\\\\033[31mred\\n" >&2\nexec busybox tar "$@"\n`
+	d.apply(jobOf("hostile", `rm /bin/tar; printf '`+tar+`' >/bin/tar; chmod +x /bin/tar; echo 42 >/f; echo ready; sleep 1000000`))
+	d.eventually("it has its own tar", func() error {
+		if out, err := d.try("jobctl", nil, "logs", "jobs/hostile"); err != nil || !strings.Contains(out, "ready") {
+			return fmt.Errorf("%w: %q", err, out)
+		}
+		return nil
+	})
+	name, to := d.pods("hostile")[0].Name, filepath.Join(t.TempDir(), "f")
+	out, err := onTerminal(t, d.programs(t)["jobctl"]("cp", name+":/f", to)).CombinedOutput()
+	if content, failed := os.ReadFile(to); err != nil || failed != nil || string(content) != "42\n" {
+		t.Fatalf("%v, %v: %q, %s", err, failed, content, out)
+	}
+	if text := string(out); strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "\uFFFD]0;mine\uFFFD\uFFFD[31mred") {
+		t.Errorf("the terminal gets %q", text)
+	}
+}

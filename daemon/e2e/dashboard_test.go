@@ -70,6 +70,15 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("a script of a pod has run: %s", hacked)
 		}
 	})
+	t.Run("of a line without an end there is as much as anybody reads", func(t *testing.T) {
+		d.apply(jobOf("endless", `head -c 3000000 /dev/zero | tr '\0' a; echo; echo after it`))
+		d.complete("endless")
+		b.at("pods/default/" + d.pods("endless")[0].Name)
+		b.until(`document.querySelector('.log')?.textContent.includes('after it')`)
+		if n := value[int](b, "document.querySelector('.log .line').textContent.length"); n < 60_000 || n > 70_000 {
+			t.Errorf("%d characters", n)
+		}
+	})
 	t.Run("a log goes on after the daemon was killed", func(t *testing.T) {
 		b.at("pods/default/" + d.pods("chatty")[0].Name)
 		b.shows("line 20 of many")

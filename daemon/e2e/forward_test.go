@@ -44,8 +44,16 @@ func startForwarder(t *testing.T, daemons []string, flags ...string) *forwarder 
 	t.Helper()
 	here := start(t, append([]string{"--listen", freePort(t)}, daemons...)...)
 	there := start(t, append([]string{"--listen", freePort(t)}, daemons...)...)
-	f := &forwarder{t: t, here: here, there: there, line: lineTo(t, there.address()), flags: flags, output: &bytes.Buffer{}}
-	access, err := os.ReadFile(there.kubeconfig())
+	f := forwarderTo(t, here, there.address(), there.kubeconfig(), flags...)
+	f.there = there
+	return f
+}
+
+// forwarderTo starts a forwarder to an API server, to which a kubeconfig leads.
+func forwarderTo(t *testing.T, here *daemon, at, kubeconfig string, flags ...string) *forwarder {
+	t.Helper()
+	f := &forwarder{t: t, here: here, line: lineTo(t, at), flags: flags, output: &bytes.Buffer{}}
+	access, err := os.ReadFile(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +184,7 @@ func TestForward(t *testing.T) {
 	for name, test := range map[string]func(*forwarder){
 		"end": forwardEnd, "adopt": forwardAdopt, "removed there": forwardRemovedThere, "suspend": forwardSuspend, "change": forwardChange,
 		"delete": forwardDelete, "name": forwardName, "missing": forwardMissing, "bundle": forwardBundle, "swept": forwardSwept,
-		"unreachable": forwardUnreachable,
+		"unreachable": forwardUnreachable, "copy": forwardCopy,
 	} {
 		t.Run(name, func(t *testing.T) {
 			mine, here, there := *f, *f.here, *f.there // the tests run one after the other, and fail by themselves
@@ -233,14 +241,7 @@ func forwardAdopt(f *forwarder) {
 	f.here.apply(forwarded("adopted", "2s", "0"))
 	l := f.here.until("adopted", "taken", func(j *batchv1.Job) bool { return clusters.RecordOf(j) != nil })
 	f.kill()
-	system, err := f.here.CoreV1().Namespaces().Get(f.t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	made, err := f.there.BatchV1().Jobs("default").Create(f.t.Context(), forward.Copy(l, "default", system.UID), metav1.CreateOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	made := f.makeThere(l)
 	f.line.set(lineWhole)
 	f.begin()
 	f.here.complete("adopted")
@@ -248,6 +249,20 @@ func forwardAdopt(f *forwarder) {
 	if r := f.there.job("adopted"); r.UID != made.UID {
 		f.t.Error("it was made again")
 	}
+}
+
+// makeThere makes a Job there as a forwarder does that then hears nothing of it.
+func (f *forwarder) makeThere(l *batchv1.Job) *batchv1.Job {
+	f.t.Helper()
+	system, err := f.here.CoreV1().Namespaces().Get(f.t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	made, err := f.there.BatchV1().Jobs("default").Create(f.t.Context(), forward.Copy(l, "default", forward.Origin{Jobd: system.UID}), metav1.CreateOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return made
 }
 
 func forwardRemovedThere(f *forwarder) {
@@ -465,25 +480,86 @@ func forwardUnreachable(f *forwarder) {
 	f.alike("far")
 }
 
-// A forwarder that is led to another cluster ends nothing.
+// elsewhere waits until a Job says that what is seen there says nothing of it.
+func (f *forwarder) elsewhere(name, reason string) {
+	f.t.Helper()
+	f.here.until(name, reason, func(j *batchv1.Job) bool {
+		c := condition(j, clusters.Unreachable)
+		return c != nil && c.Reason == reason
+	})
+}
+
+// Another machine, which has the same Jobs, has made the Job there; then it is said to be this one's.
+func forwardCopy(f *forwarder) {
+	f.here.apply(forwarded("copied", "1h", "0"))
+	record := clusters.RecordOf(f.here.active("copied", 1))
+	record.Machine = "another"
+	f.here.jobctl("annotate", "--overwrite", "jobs/copied", clusters.RecordAnnotation+"="+record.Annotation())
+	f.elsewhere("copied", clusters.ReasonOtherMachine)
+	f.here.patch("copied", `{"spec":{"suspend":true}}`)
+	if out := f.here.jobctl("why", "jobs/copied"); !strings.Contains(out, "for another machine") || !strings.Contains(out, clusters.RecordAnnotation+"-") {
+		f.t.Errorf("why:\n%s", out)
+	}
+	if r := f.there.job("copied"); *r.Spec.Suspend {
+		f.t.Error("it was changed there")
+	}
+	f.here.jobctl("annotate", "jobs/copied", clusters.RecordAnnotation+"-")
+	f.there.active("copied", 0)
+	f.here.until("copied", "this machine's", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) == nil })
+	f.alike("copied")
+}
+
+// A forwarder that is led to another cluster ends nothing, makes nothing again, and lets nothing go.
 func TestForwardToAnotherCluster(t *testing.T) {
 	t.Parallel()
 	f := startForwarder(t, []string{"--runtime", "simulated"})
-	f.here.apply(forwarded("far", "1h", "0"))
-	f.here.active("far", 1)
+	for _, name := range []string{"far", "leaving"} {
+		f.here.apply(forwarded(name, "1h", "0"))
+		f.here.active(name, 1)
+	}
+	f.here.apply(forwarded("unsure", "1h", "0") + "      serviceAccountName: runner\n")
+	l := f.here.until("unsure", "refused", func(j *batchv1.Job) bool { return condition(j, clusters.NotForwarded) != nil })
 	former := f.kubeconfig
 	f.kill()
-	f.kubeconfig = start(t, "--runtime", "simulated", "--listen", freePort(t)).kubeconfig()
+	f.makeThere(l) // whose answer is lost
+	f.here.remove("leaving", metav1.DeletePropagationBackground)
+	other := start(t, "--runtime", "simulated", "--listen", freePort(t))
+	other.apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: runner}\n")
+	f.kubeconfig = other.kubeconfig()
 	f.begin()
-	f.here.until("far", "in another cluster", func(j *batchv1.Job) bool {
-		c := condition(j, clusters.Unreachable)
-		return c != nil && c.Reason == clusters.ReasonOtherCluster
-	})
+	for _, name := range []string{"far", "leaving", "unsure"} {
+		f.elsewhere(name, clusters.ReasonOtherCluster)
+		if other.job(name) != nil {
+			t.Errorf("%s was made in the other cluster", name)
+		}
+	}
 	f.kill()
+	f.there.apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: runner}\n")
 	f.kubeconfig = former
 	f.begin()
-	f.here.until("far", "in its cluster", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) == nil })
-	f.alike("far")
+	f.here.gone("leaving")
+	f.there.gone("leaving")
+	for _, name := range []string{"far", "unsure"} {
+		f.here.until(name, "in its cluster", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) == nil && j.Status.Active == 1 })
+		f.alike(name)
+	}
+}
+
+// What could not be told from what is here is refused at once.
+func TestForwardNames(t *testing.T) {
+	t.Parallel()
+	d, other := start(t, "--runtime", "simulated", "--listen", freePort(t)), start(t, "--runtime", "simulated", "--listen", freePort(t))
+	for name, c := range map[string]struct{ cluster, kubeconfig, want string }{
+		"the node":    {d.node(), other.kubeconfig(), "is the name of a node"},
+		"jobd itself": {"prod", d.kubeconfig(), "leads to this jobd itself"},
+		"no name":     {"Prod", other.kubeconfig(), "--cluster"},
+	} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "jobd"), "forward", "--cluster", c.cluster,
+			"--kubeconfig", c.kubeconfig, "--socket", d.socket())
+		if _, errOut, code := exitOf(t, cmd, ""); code == 0 || !strings.Contains(errOut, c.want) {
+			t.Errorf("%s: %d\n%s", name, code, errOut)
+		}
+	}
 }
 
 // Nobody forwards: that is said when a Job comes, while it waits, and when it is deleted.
@@ -604,15 +680,7 @@ func TestForwardWithFewRights(t *testing.T) {
 	t.Parallel()
 	f := startForwarder(t, []string{"--runtime", "simulated", "--allocatable", "cpu=64"})
 	f.kill()
-	page, err := os.ReadFile("../../docs/clusters.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "<!-- not run: TestForwardWithFewRights applies this -->\n```yaml\n")
-	rights, _, found := strings.Cut(rest, "```")
-	if !found {
-		t.Fatal("the page has no rights")
-	}
+	rights := fromPage(t, "clusters.md", "TestForwardWithFewRights applies this")
 	f.there.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n---\n" + strings.Replace(rights, "kind: ClusterRole\nmetadata: {",
 		"kind: Role\nmetadata: {namespace: team-a, ", 1))
 	f.there.jobctl("create", "rolebinding", "forwarder", "-n", "team-a", "--role", "jobd-forwarder", "--user", "forwarder")
@@ -665,41 +733,10 @@ func TestForwardKilledAnywhere(t *testing.T) {
 		n = 30
 	}
 	f := startForwarder(t, []string{"--runtime", "simulated", "--allocatable", "cpu=64"})
-	go func() {
-		var all strings.Builder
-		for i := range n {
-			exit := "0"
-			if i%5 == 0 {
-				exit = "1"
-			}
-			all.WriteString("---\n" + forwarded(fmt.Sprintf("m%d", i), fmt.Sprintf("%dms", 500+rand.IntN(5000)), exit, "  backoffLimit: 0\n"))
-		}
-		f.here.apply(all.String())
-	}()
-	ended := func() (n int) {
-		list, err := f.here.BatchV1().Jobs("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=forwarded"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range list.Items {
-			if j := &list.Items[i]; condition(j, batchv1.JobComplete) != nil || condition(j, batchv1.JobFailed) != nil {
-				n++
-			}
-		}
-		return n
-	}
-	shots := 0
-	for ; ended() < n*9/10 && shots < 6+n/20; shots++ {
-		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
-		f.line.set([]cut{lineWhole, lineRefused, lineStalled}[rand.IntN(3)])
-		f.kill()
-		f.begin()
-		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
-		f.line.set(lineWhole)
-	}
-	t.Logf("shot at %d times", shots)
+	go f.here.apply(manyForwarded("m", n))
+	f.shootAt(n)
 	f.here.eventually("all have ended", func() error {
-		if got := ended(); got != n {
+		if got := f.ended(); got != n {
 			return fmt.Errorf("%d of %d", got, n)
 		}
 		return nil
@@ -733,6 +770,49 @@ func TestForwardKilledAnywhere(t *testing.T) {
 			return err
 		})
 	}
+}
+
+// manyForwarded returns n Jobs that run for some seconds. Every fifth fails.
+func manyForwarded(name string, n int) string {
+	var all strings.Builder
+	for i := range n {
+		exit := "0"
+		if i%5 == 0 {
+			exit = "1"
+		}
+		all.WriteString("---\n" + forwarded(fmt.Sprint(name, i), fmt.Sprintf("%dms", 500+rand.IntN(5000)), exit, "  backoffLimit: 0\n"))
+	}
+	return all.String()
+}
+
+// ended returns how many Jobs that are forwarded have ended here.
+func (f *forwarder) ended() (n int) {
+	f.t.Helper()
+	list, err := f.here.BatchV1().Jobs("default").List(f.t.Context(), metav1.ListOptions{LabelSelector: "app=forwarded"})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range list.Items {
+		if j := &list.Items[i]; condition(j, batchv1.JobComplete) != nil || condition(j, batchv1.JobFailed) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// shootAt kills the forwarder and cuts the line again and again, until most of n Jobs have ended.
+func (f *forwarder) shootAt(n int) {
+	f.t.Helper()
+	shots := 0
+	for ; f.ended() < n*9/10 && shots < 6+n/20; shots++ {
+		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
+		f.line.set([]cut{lineWhole, lineRefused, lineStalled}[rand.IntN(3)])
+		f.kill()
+		f.begin()
+		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+		f.line.set(lineWhole)
+	}
+	f.t.Logf("shot at %d times", shots)
 }
 
 // A Job that finds no room here in time runs in the cluster, once; one that does stays here. The daemon is killed while it goes.

@@ -99,9 +99,9 @@ func TestHostCommand(t *testing.T) {
 			own, rest, _ := strings.Cut(alice.sh(`readlink /proc/self/ns/cgroup
 cut -d: -f3 /proc/self/cgroup | sort -u
 find /sys/fs/cgroup -mindepth 2 -type d 2>&1
-find /sys/fs/cgroup \( -type f -o -type d \) -writable 2>&1
+find /sys/fs/cgroup -mindepth 1 \( -type f -o -type d \) -writable 2>&1
 cat $(find /sys/fs/cgroup -name cgroup.procs) | sort -u | wc -l`), "\n")
-			// Those are: the shell, cat, sort and wc; and 0, the shells that wait outside of the PID namespace.
+			// The directory itself is a tmpfs of crun's own with cgroup v1, of a megabyte of the Job's memory.
 			if own == host || !strings.HasPrefix(rest, "/\n") || strings.Count(rest, "\n") != 2 {
 				t.Errorf("its namespace is %s, the host's %s; it sees\n%s", own, host, rest)
 			}

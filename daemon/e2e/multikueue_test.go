@@ -161,8 +161,14 @@ func (m *manager) connect() {
 			return nil
 		})
 	}
+	// It watches all of these, and is not connected as long as one of the watches is refused.
 	for _, gvr := range []schema.GroupVersionResource{
-		{Group: "ray.io", Version: "v1", Resource: "rayjobs"}, {Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"},
+		{Version: "v1", Resource: "pods"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
+		{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"}, {Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"},
+		{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"},
+		{Group: "ray.io", Version: "v1", Resource: "rayclusters"}, {Group: "ray.io", Version: "v1", Resource: "rayjobs"},
+		{Group: "ray.io", Version: "v1", Resource: "rayservices"}, {Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"},
+		{Group: "workload.codeflare.dev", Version: "v1beta2", Resource: "appwrappers"},
 	} {
 		m.persist(gvr.Resource, func(ctx context.Context) error {
 			w, err := m.json.Resource(gvr).Watch(ctx, m.selected())

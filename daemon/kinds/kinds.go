@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/storage"
@@ -109,7 +110,13 @@ func (k *Kinds) Remove(p *loop.Pass, key string, obj objects.Object) error {
 }
 
 // Delete deletes an object as a client's request without options would, and reports whether it is gone.
-func (k *Kinds) Delete(p *loop.Pass, key string) (bool, error) {
+func (k *Kinds) Delete(p *loop.Pass, key string) (bool, error) { return k.delete(p, key, false) }
+
+// DeleteAlone does so whatever was to become of the object's dependents: it waits for none of them. In a namespace that is
+// emptied they go as well, and an object that waits for itself, or for one that waits for it, would stay for ever.
+func (k *Kinds) DeleteAlone(p *loop.Pass, key string) (bool, error) { return k.delete(p, key, true) }
+
+func (k *Kinds) delete(p *loop.Pass, key string, alone bool) (bool, error) {
 	resource := objects.ResourceOf(key)
 	if resource != objects.Pods && objects.Served()[resource] == nil {
 		p.Delete(key) // no client sees it
@@ -119,7 +126,11 @@ func (k *Kinds) Delete(p *loop.Pass, key string) (bool, error) {
 	if err != nil || !ok {
 		return err == nil, err
 	}
+	changed := alone && storage.SetPropagation(obj, metav1.DeletePropagationBackground)
 	if pod, ok := obj.(*corev1.Pod); ok {
+		if changed {
+			p.Pods.Changed(key, pod)
+		}
 		return k.Pods.Delete(p, key, pod.UID)
 	}
 	if len(obj.GetFinalizers()) == 0 {
@@ -127,7 +138,7 @@ func (k *Kinds) Delete(p *loop.Pass, key string) (bool, error) {
 	}
 	cj, isCronJob := obj.(*batchv1.CronJob)
 	switch marked := storage.MarkDeleted(obj, p.Now, 0); {
-	case marked:
+	case marked || changed:
 		return false, k.Changed(p, key, obj)
 	case isCronJob:
 		k.CronJobs.Set(p, key, cj)

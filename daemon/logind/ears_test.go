@@ -22,22 +22,24 @@ func TestWhoIsHeard(t *testing.T) {
 		m           *dbus.Message
 		goes, heard bool
 	}{
-		"logind, that it goes down":           {m: signal(":1.1", said, true), goes: true, heard: true},
-		"logind, that it stays up":            {m: signal(":1.1", said, false), heard: true},
-		"somebody else":                       {m: signal(":1.2", said, true)},
-		"somebody without a name":             {m: signal("", said, true)},
-		"another signal of logind":            {m: signal(":1.1", manager+".SessionNew", true)},
-		"one of another interface":            {m: signal(":1.1", "a.b."+prepare, true)},
-		"one that says nothing":               {m: signal(":1.1", said)},
-		"one that says something else":        {m: signal(":1.1", said, "true")},
-		"a signal without fields":             {m: &dbus.Message{Type: dbus.TypeSignal}},
-		"logind that has started anew":        {[]*dbus.Message{owned(service, ":1.9")}, signal(":1.9", said, true), true, true},
-		"logind that was before it":           {before: []*dbus.Message{owned(service, ":1.9")}, m: signal(":1.1", said, true)},
-		"logind that has ended":               {before: []*dbus.Message{owned(service, "")}, m: signal(":1.1", said, true)},
-		"nobody after logind has ended":       {before: []*dbus.Message{owned(service, "")}, m: signal("", said, true)},
-		"the owner of another name":           {before: []*dbus.Message{owned("a.b", ":1.2")}, m: signal(":1.2", said, true)},
-		"who says that the name is theirs":    {before: []*dbus.Message{signal(":1.2", ownerChanged, service, "", ":1.2")}, m: signal(":1.2", said, true)},
-		"a change of owners that says little": {before: []*dbus.Message{signal(busName, ownerChanged, service)}, m: signal(":1.1", said, true), goes: true, heard: true},
+		"logind, that it goes down":        {m: signal(":1.1", said, true), goes: true, heard: true},
+		"logind, that it stays up":         {m: signal(":1.1", said, false), heard: true},
+		"somebody else":                    {m: signal(":1.2", said, true)},
+		"somebody without a name":          {m: signal("", said, true)},
+		"another signal of logind":         {m: signal(":1.1", manager+".SessionNew", true)},
+		"one of another interface":         {m: signal(":1.1", "a.b."+prepare, true)},
+		"one that says nothing":            {m: signal(":1.1", said)},
+		"one that says something else":     {m: signal(":1.1", said, "true")},
+		"a signal without fields":          {m: &dbus.Message{Type: dbus.TypeSignal}},
+		"logind that has started anew":     {[]*dbus.Message{owned(service, ":1.9")}, signal(":1.9", said, true), true, true},
+		"logind that was before it":        {before: []*dbus.Message{owned(service, ":1.9")}, m: signal(":1.1", said, true)},
+		"logind that has ended":            {before: []*dbus.Message{owned(service, "")}, m: signal(":1.1", said, true)},
+		"nobody after logind has ended":    {before: []*dbus.Message{owned(service, "")}, m: signal("", said, true)},
+		"the owner of another name":        {before: []*dbus.Message{owned("a.b", ":1.2")}, m: signal(":1.2", said, true)},
+		"who says that the name is theirs": {before: []*dbus.Message{signal(":1.2", ownerChanged, service, "", ":1.2")}, m: signal(":1.2", said, true)},
+		"a change of owners that says little": {
+			before: []*dbus.Message{signal(busName, ownerChanged, service)}, m: signal(":1.1", said, true), goes: true, heard: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e ears

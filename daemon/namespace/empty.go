@@ -14,8 +14,8 @@ import (
 
 // Deleter deletes objects of any kind by the rules of the kind.
 type Deleter interface {
-	// Delete deletes an object and reports whether it is gone.
-	Delete(p *loop.Pass, key string) (bool, error)
+	// DeleteAlone deletes an object, whatever was to become of its dependents, and reports whether it is gone.
+	DeleteAlone(p *loop.Pass, key string) (bool, error)
 }
 
 // Emptier is the controller that deletes the contents of a namespace that is being deleted, and then the namespace
@@ -159,7 +159,7 @@ func (e *Emptier) ask(p *loop.Pass, name string) (end bool, pods state, err erro
 				at.from, end = key, false
 				return false
 			}
-			_, err = e.deleter.Delete(p, key)
+			_, err = e.deleter.DeleteAlone(p, key)
 			return err == nil
 		})
 		if err != nil || !end {
@@ -184,7 +184,7 @@ const (
 func (e *Emptier) left(p *loop.Pass, name string, resources ...string) (is state, err error) {
 	for _, resource := range resources {
 		p.Snapshot().Keys(store.Key(resource, name, ""), "", func(key string) bool {
-			gone, failed := e.deleter.Delete(p, key)
+			gone, failed := e.deleter.DeleteAlone(p, key)
 			if err = failed; gone { // in this pass, now or earlier
 				is = max(is, emptied)
 				e.goneFrom(p, key)

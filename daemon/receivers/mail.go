@@ -89,9 +89,15 @@ func (m *mailer) submit(ctx context.Context, to []string, message []byte) (refus
 		}
 	}
 	defer context.AfterFunc(ctx, func() { _ = plain.SetDeadline(time.Unix(1, 0)) })() // the daemon stops
-	conn, secured := plain, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	bounded := &boundedConn{plain, maxSaid + len(to)*maxSaidOfOne}
+	defer func() {
+		if err != nil && bounded.left <= 0 {
+			err = errSaysTooMuch // another one has all that was said
+		}
+	}()
+	conn, secured := net.Conn(bounded), &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if port == "465" {
-		conn = tls.Client(plain, secured)
+		conn = tls.Client(bounded, secured)
 	}
 	client, err := smtp.NewClient(conn, host)
 	if err != nil {
@@ -143,4 +149,25 @@ func (m *mailer) submit(ctx context.Context, to []string, message []byte) (refus
 	}
 	_ = client.Quit() // it is accepted by now
 	return refused, nil
+}
+
+// maxSaid is how much of what a server of mail says is read, its certificates included, and maxSaidOfOne how much more for each recipient:
+// net/smtp keeps a line, or an answer of many lines, until its end.
+const maxSaid, maxSaidOfOne = 128 << 10, 1 << 10
+
+var errSaysTooMuch = errors.New("the server says more than any server of mail has to say")
+
+// boundedConn is a connection of which no more is read than what is left.
+type boundedConn struct {
+	net.Conn
+	left int
+}
+
+func (c *boundedConn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errSaysTooMuch
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
 }

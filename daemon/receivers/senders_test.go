@@ -406,3 +406,39 @@ func TestSMTPThatHangs(t *testing.T) {
 		t.Errorf("%v after %v", err, time.Since(begun))
 	}
 }
+
+// A server that says a line, or lines, without an end takes neither memory nor processor for as long as it likes.
+func TestSMTPWithoutAnEnd(t *testing.T) {
+	for name, piece := range map[string]string{"a line": strings.Repeat("x", 64<<10), "lines": strings.Repeat("220-x\r\n", 8<<10)} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			said := make(chan int, 1)
+			go func() {
+				total := 0
+				defer func() { said <- total }()
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				for total < 64<<20 {
+					n, err := io.WriteString(conn, piece)
+					if total += n; err != nil {
+						return
+					}
+				}
+			}()
+			m := newSender(&notify.Receiver{Mail: &notify.Mail{To: []string{"ops@example.com"}, SMTP: l.Addr().String()}}, "box")
+			if err := m.send(t.Context(), notice()); err == nil || !strings.Contains(err.Error(), "says more than") {
+				t.Errorf("%.200v", err)
+			}
+			if n := <-said; n >= 64<<20 {
+				t.Errorf("all of %d bytes were taken", n)
+			}
+		})
+	}
+}

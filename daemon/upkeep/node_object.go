@@ -207,16 +207,16 @@ func (n *NodeObject) event(p *loop.Pass, kind, reason, message string) error {
 	return p.Event(about, events.Kubelet, kind, reason, message)
 }
 
-// RenameNode gives the node's object the name that the machine has now. What others have written to it, above all the
-// cordon, applies to the machine whatever its name is.
+// RenameNode gives the node's object the name that the machine has now, and says which one that is. What others have written to it, above all
+// the cordon, applies to the machine whatever its name is.
 func RenameNode(ctx context.Context, s *store.Store, self *corev1.Node) error {
 	if self == nil || self.Status.NodeInfo.MachineID == "" {
 		return nil
 	}
 	return s.Update(ctx, func(tx *store.Tx) (err error) {
 		key := store.Key(objects.Nodes, "", self.Name)
-		if _, ok := tx.Get(key); ok {
-			return nil
+		if o, ok := tx.Get(key); ok {
+			return onMachine(tx, o, self)
 		}
 		tx.Range(objects.Nodes+"/", "", func(o store.Object) bool {
 			node := &corev1.Node{}
@@ -228,12 +228,32 @@ func RenameNode(ctx context.Context, s *store.Store, self *corev1.Node) error {
 			}
 			tx.Delete(o.Key)
 			node.Name, node.UID, node.ResourceVersion = self.Name, uuid.NewUUID(), ""
-			var value []byte
-			if value, err = scheme.Encode(node); err == nil {
-				tx.Put(store.Object{Key: key, UID: string(node.UID), Value: value})
-			}
+			err = putOnMachine(tx, key, node, self)
 			return false
 		})
 		return err
 	})
+}
+
+// onMachine lets the node's object say on which machine it is from the first request on: a copy of this state on another machine must not be
+// taken for the first one, as by a forwarder that has Jobs in a cluster.
+func onMachine(tx *store.Tx, o store.Object, self *corev1.Node) error {
+	node := &corev1.Node{}
+	if err := objects.Decode(o, node); err != nil {
+		return err
+	}
+	was, is := &node.Status.NodeInfo, &self.Status.NodeInfo
+	if was.MachineID == is.MachineID && was.SystemUUID == is.SystemUUID {
+		return nil
+	}
+	return putOnMachine(tx, o.Key, node, self)
+}
+
+func putOnMachine(tx *store.Tx, key string, node, self *corev1.Node) error {
+	node.Status.NodeInfo.MachineID, node.Status.NodeInfo.SystemUUID = self.Status.NodeInfo.MachineID, self.Status.NodeInfo.SystemUUID
+	value, err := scheme.Encode(node)
+	if err == nil {
+		tx.Put(store.Object{Key: key, UID: string(node.UID), Value: value})
+	}
+	return err
 }

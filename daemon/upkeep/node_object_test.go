@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/daemon/controltest"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/upkeep"
 	"github.com/jobd/jobd/store"
 )
 
@@ -48,6 +50,45 @@ func TestAMachineIsGivenAnotherName(t *testing.T) {
 		if !w.Read("nodes/other", node) {
 			t.Error("somebody else's node is gone")
 		}
+	})
+}
+
+// What a copy of a machine serves says from the beginning that it is on another one, before the loop has begun.
+func TestACopyOfAMachineKnowsWhereItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := controltest.New(t)
+		defer w.End()
+		on := func(name, machine, system string) *corev1.Node {
+			w.Self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			w.Self.Status.NodeInfo.MachineID, w.Self.Status.NodeInfo.SystemUUID = machine, system
+			return w.Self
+		}
+		w.Stop()
+		on("box", "this", "here")
+		w.Start()
+		synctest.Wait()
+		w.Stop()
+		s, err := store.Open(w.Path, store.Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, self := range []*corev1.Node{on("box", "this", "there"), on("copy", "this", "elsewhere"), on("copy", "another", "elsewhere")} {
+			node := &corev1.Node{}
+			err := upkeep.RenameNode(t.Context(), s, self)
+			if err == nil {
+				err = s.View(func(s *store.Snapshot) error {
+					_, err := objects.Read(s, store.Key(objects.Nodes, "", self.Name), node)
+					return err
+				})
+			}
+			if is := node.Status.NodeInfo; err != nil || is.MachineID != self.Status.NodeInfo.MachineID || is.SystemUUID != self.Status.NodeInfo.SystemUUID {
+				t.Errorf("%s: %v, %+v", self.Name, err, is)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.Start()
 	})
 }
 

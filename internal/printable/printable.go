@@ -5,6 +5,7 @@ package printable
 import (
 	"io"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
@@ -39,8 +40,19 @@ func seen(r rune) rune {
 // Text is plain text of several lines, in which what is hidden can be seen to be there.
 func Text(text string) string { return strings.Map(seen, text) }
 
-// Writer returns a writer of such text. A character may be written in several pieces.
-func Writer(to io.Writer) io.Writer { return transform.NewWriter(to, runes.Map(seen)) }
+// Writer returns a writer of such text, which several goroutines may use. A character may be written in several pieces.
+func Writer(to io.Writer) io.Writer { return &writer{to: transform.NewWriter(to, runes.Map(seen))} }
+
+type writer struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}
 
 // XML is text of several lines for XML, which cannot hold control characters: what is hidden is left out.
 func XML(text string) string { return strings.Map(shown, strings.ToValidUTF8(text, "\uFFFD")) }

@@ -51,7 +51,8 @@ func TestLoop(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if used, err := v.Usage(context.Background(), spec.Name); err != nil || used.Capacity < large*3/4 || used.Available < large/4 && large > size || used.Used > size {
+			if used, err := v.Usage(context.Background(), spec.Name); err != nil || used.Capacity < large*3/4 || used.Available < large/4 && large > size ||
+				used.Used > size {
 				t.Errorf("usage %+v, %v", used, err)
 			}
 

@@ -39,7 +39,9 @@ func TestHostPathsInFileSystemsOfUsers(t *testing.T) {
 	claim := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
 	for _, path := range []string{silent, silent + "/a/b", filepath.Join(base, "link"), filepath.Join(base, "link", "a")} {
 		sources := map[string]corev1.VolumeSource{"a local volume": claim}
-		for _, kind := range []corev1.HostPathType{"", corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate, corev1.HostPathFileOrCreate, corev1.HostPathBlockDev} {
+		for _, kind := range []corev1.HostPathType{
+			"", corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate, corev1.HostPathFileOrCreate, corev1.HostPathBlockDev,
+		} {
 			sources[fmt.Sprintf("type %q", kind)] = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: ptr.To(kind)}}
 		}
 		v.node.Claims = oneClaim(path)

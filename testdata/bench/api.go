@@ -96,7 +96,7 @@ func (b *bench) requests(ctx context.Context, d *daemon) error {
 			return err
 		}
 		rate := float64(c.n) / time.Since(begin).Seconds()
-		cpu := (d.self().cpu - before.cpu) / float64(c.n) * 1e6
+		cpu := (d.self().CPU - before.CPU) / float64(c.n) * 1e6
 		b.report.figure(fmt.Sprintf("API/%s/form=%s/clients=%d", c.verb, short(c.form), c.clients), []float64{rate}, "requests/s")
 		b.report.row(c.verb, short(c.form), fmt.Sprint(c.clients), fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f", cpu), c.spike.String(), c.spike.ratio(rate))
 	}
@@ -137,7 +137,7 @@ func (b *bench) lists(ctx context.Context, d *daemon) error {
 			}
 			ms = append(ms, time.Since(begin).Seconds()*1000)
 		}
-		cpu := (d.self().cpu - before.cpu) / rounds * 1000
+		cpu := (d.self().CPU - before.CPU) / rounds * 1000
 		b.report.figure("API/list/form="+short(c.form), ms, "ms")
 		b.report.row(
 			short(c.form), spread(ms, "%.0f"), fmt.Sprintf("%.0f", cpu), fmt.Sprintf("%.1f", float64(size)/1e6), c.spike.String(),
@@ -187,7 +187,7 @@ func (b *bench) fanOut(ctx context.Context, d *daemon) error {
 				}
 			}
 			group.Wait()
-			took, cpu := time.Since(begin), d.self().cpu-before.cpu
+			took, cpu := time.Since(begin), d.self().CPU-before.CPU
 			stop()
 			if err, ok := failed.Load().(error); ok {
 				return err

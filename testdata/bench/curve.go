@@ -98,7 +98,7 @@ func (b *bench) curve(ctx context.Context) error {
 		}
 		b.report.row(fmt.Sprint(jobs), fmt.Sprint(jobs*podsOfEach), fmt.Sprintf("%.0f", float64(info.Size())/1e6), fmt.Sprintf("%.0f", rate),
 			fmt.Sprintf(
-				"%.0f (%.0f)", rest.rss, rest.anon,
+				"%.0f (%.0f)", rest.RSS, rest.Anon,
 			), fmt.Sprintf("%.0f", median(starts)), fmt.Sprintf("%.0f", median(complete)), fmt.Sprintf("%.0f", median(page)),
 			fmt.Sprintf("%.1f", median(ofOne)), fmt.Sprintf("%.1f", all[0]/1000), fmt.Sprintf("%.1f", c.took.Seconds()),
 			fmt.Sprintf("%.0f", c.get.Seconds()*1000), fmt.Sprintf("%.0f", c.create.Seconds()*1000))

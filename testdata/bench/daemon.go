@@ -143,19 +143,16 @@ func (d *daemon) remove(ctx context.Context, name string) (time.Duration, error)
 	}
 }
 
-// usage is what processes have used: CPU seconds of their own and of their ended children, of these alone, and memory in MB.
-type usage struct{ cpu, children, rss, anon float64 }
-
-func (d *daemon) self() usage { return processUsage(d.PID()) }
+func (d *daemon) self() rig.Usage { return rig.UsageOf(d.PID()) }
 
 // shards are the processes that hold the containers, with all that ran below them.
-func (d *daemon) shards() (all usage) {
+func (d *daemon) shards() (all rig.Usage) {
 	for _, pid := range d.Shards() {
-		u := processUsage(pid)
-		all.cpu += u.cpu
-		all.children += u.children
-		all.rss += u.rss
-		all.anon += u.anon
+		u := rig.UsageOf(pid)
+		all.CPU += u.CPU
+		all.Children += u.Children
+		all.RSS += u.RSS
+		all.Anon += u.Anon
 	}
 	return all
 }
@@ -174,33 +171,4 @@ func machineCPU() (busy float64) {
 }
 
 // ownCPU returns that of this process.
-func ownCPU() float64 { return processUsage(os.Getpid()).cpu }
-
-func processUsage(pid int) (u usage) {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if _, rest, ok := bytes.Cut(stat, []byte(") ")); ok {
-		fields := strings.Fields(string(rest))
-		for _, i := range []int{11, 12, 13, 14} { // utime, stime, cutime, cstime in ticks of 10 ms
-			ticks, _ := strconv.ParseFloat(fields[i], 64)
-			u.cpu += ticks / 100
-			if i >= 13 {
-				u.children += ticks / 100
-			}
-		}
-	}
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(status)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		kb, _ := strconv.ParseFloat(fields[1], 64)
-		switch fields[0] {
-		case "VmRSS:":
-			u.rss = kb / 1024
-		case "RssAnon:":
-			u.anon = kb / 1024
-		}
-	}
-	return u
-}
+func ownCPU() float64 { return rig.UsageOf(os.Getpid()).CPU }

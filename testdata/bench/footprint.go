@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/runtime/simulated"
+	"github.com/jobd/jobd/testdata/rig"
 )
 
 // footprint measures the memory of the daemon with what it keeps, a while after it has come to rest. RssAnon leaves out
@@ -35,7 +36,7 @@ func (b *bench) footprint(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var settled usage
+		var settled rig.Usage
 		if err = c.fill(ctx, d); err == nil {
 			time.Sleep(settling)
 			settled = d.self()
@@ -44,8 +45,8 @@ func (b *bench) footprint(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		b.report.figure("Memory/with="+c.name, []float64{settled.anon}, "MB")
-		b.report.row(c.name, fmt.Sprintf("%.0f", settled.rss), fmt.Sprintf("%.0f", settled.anon), c.aim)
+		b.report.figure("Memory/with="+c.name, []float64{settled.Anon}, "MB")
+		b.report.row(c.name, fmt.Sprintf("%.0f", settled.RSS), fmt.Sprintf("%.0f", settled.Anon), c.aim)
 	}
 	return nil
 }

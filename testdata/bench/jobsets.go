@@ -49,9 +49,9 @@ func (b *bench) jobSet(ctx context.Context, name string, jobs, pods int, chain b
 		return err
 	}
 	took, after := time.Since(begin), d.self()
-	b.report.row(name, fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.1f", after.cpu-before.cpu),
-		fmt.Sprintf("%.1f", (after.cpu-before.cpu)*1000/float64(jobs)), fmt.Sprintf("%.0f", before.anon), fmt.Sprintf("%.0f", after.anon))
-	b.report.figure("JobSets/"+strings.NewReplacer(" ", "-", ",", "").Replace(name), []float64{(after.cpu - before.cpu) * 1000 / float64(jobs)}, "ms/Job")
+	b.report.row(name, fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.1f", after.CPU-before.CPU),
+		fmt.Sprintf("%.1f", (after.CPU-before.CPU)*1000/float64(jobs)), fmt.Sprintf("%.0f", before.Anon), fmt.Sprintf("%.0f", after.Anon))
+	b.report.figure("JobSets/"+strings.NewReplacer(" ", "-", ",", "").Replace(name), []float64{(after.CPU - before.CPU) * 1000 / float64(jobs)}, "ms/Job")
 	return nil
 }
 

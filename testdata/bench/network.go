@@ -69,9 +69,9 @@ func (c *cost) measure(ctx context.Context, d *daemon, pods, parallel int) error
 		return seconds
 	}
 	now, inShards := d.self(), d.shards()
-	of := add(&c.daemon, now.cpu-self.cpu)
-	of += add(&c.shards, inShards.cpu-inShards.children-(shards.cpu-shards.children))
-	of += add(&c.containers, inShards.children-shards.children)
+	of := add(&c.daemon, now.CPU-self.CPU)
+	of += add(&c.shards, inShards.CPU-inShards.Children-(shards.CPU-shards.Children))
+	of += add(&c.containers, inShards.Children-shards.Children)
 	add(&c.all, of)
 	add(&c.rest, machineCPU()-machine-(ownCPU()-own)-of)
 	return nil

@@ -41,17 +41,17 @@ func (b *bench) sleepers(ctx context.Context) error {
 	}
 	b.report.figure("Sleepers/OneSecond", []float64{second.Seconds()}, "s")
 	b.report.figure("Sleepers/AllRunning", []float64{took.Seconds()}, "s")
-	b.report.figure("Idle/RSS", []float64{idle.rss}, "MB")
-	b.report.figure("Idle/RssAnon", []float64{idle.anon}, "MB")
+	b.report.figure("Idle/RSS", []float64{idle.RSS}, "MB")
+	b.report.figure("Idle/RssAnon", []float64{idle.Anon}, "MB")
 	b.report.table(
 		"500 pods that sleep", "all running after s", "all done when they sleep 1 s, s", "idle RSS (anonymous) MB",
 		"shards idle MB", "daemon with 500 MB", "shards with 500 MB", "kB for each pod", "first answer after kill -9 ms",
 	)
 	b.report.row(fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.1f", second.Seconds()), fmt.Sprintf(
-		"%.0f (%.0f)", idle.rss, idle.anon,
-	), fmt.Sprintf("%.0f", idleShards.rss),
-		fmt.Sprintf("%.0f (%.0f)", full.rss, full.anon), fmt.Sprintf("%.0f", fullShards.rss),
-		fmt.Sprintf("%.0f", (full.rss+fullShards.rss-idle.rss-idleShards.rss)/n*1024), fmt.Sprintf("%.0f", again.Seconds()*1000))
+		"%.0f (%.0f)", idle.RSS, idle.Anon,
+	), fmt.Sprintf("%.0f", idleShards.RSS),
+		fmt.Sprintf("%.0f (%.0f)", full.RSS, full.Anon), fmt.Sprintf("%.0f", fullShards.RSS),
+		fmt.Sprintf("%.0f", (full.RSS+fullShards.RSS-idle.RSS-idleShards.RSS)/n*1024), fmt.Sprintf("%.0f", again.Seconds()*1000))
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (b *bench) startup(ctx context.Context) error {
 	b.report.figure("Startup/empty", empty, "ms")
 	b.report.figure("Startup/jobs=10000", filled, "ms")
 	b.report.table("From start to the first answer", "empty ms", "10,000 finished Jobs ms", "RSS (anonymous) with them MB")
-	b.report.row(spread(empty, "%.0f"), spread(filled, "%.0f"), fmt.Sprintf("%.0f (%.0f)", with.rss, with.anon))
+	b.report.row(spread(empty, "%.0f"), spread(filled, "%.0f"), fmt.Sprintf("%.0f (%.0f)", with.RSS, with.Anon))
 	return nil
 }
 
@@ -193,8 +193,8 @@ func (b *bench) controller(ctx context.Context) error {
 					"%.0f", took.Seconds()*1e6/float64(c.pods),
 				),
 					fmt.Sprintf(
-						"%.1f", after.cpu-before.cpu,
-					), c.cluster, c.clustCPU, fmt.Sprintf("%.0f", after.anon), fmt.Sprintf("%.0f", rest.anon), fmt.Sprintf("%.1f", gone.Seconds()))
+						"%.1f", after.CPU-before.CPU,
+					), c.cluster, c.clustCPU, fmt.Sprintf("%.0f", after.Anon), fmt.Sprintf("%.0f", rest.Anon), fmt.Sprintf("%.1f", gone.Seconds()))
 			}
 		}
 		d.close()

@@ -99,12 +99,12 @@ func (b *bench) somePolicies(ctx context.Context, d *daemon, n, pods, changes in
 	}
 	j := job("true", policyStarts, 1, "true")
 	j.Spec.Template.Labels = map[string]string{"app": "0"}
-	before := d.self().cpu
+	before := d.self().CPU
 	took, err := d.run(ctx, j)
 	if err != nil {
 		return err
 	}
-	starts := (d.self().cpu - before) / policyStarts * 1000
+	starts := (d.self().CPU - before) / policyStarts * 1000
 	if _, err := d.remove(ctx, "true"); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (b *bench) somePolicies(ctx context.Context, d *daemon, n, pods, changes in
 		return time.Since(begin), err
 	}
 	var followed, dials []float64
-	before = d.self().cpu
+	before = d.self().CPU
 	for i := range changes {
 		if n == 0 {
 			break
@@ -152,7 +152,7 @@ func (b *bench) somePolicies(ctx context.Context, d *daemon, n, pods, changes in
 		}
 		followed = append(followed, float64(time.Since(begin).Microseconds())/1000)
 	}
-	perChange := (d.self().cpu - before) / float64(changes) * 1000
+	perChange := (d.self().CPU - before) / float64(changes) * 1000
 	for range serviceDials {
 		took, err := dial(time.Minute)
 		if err != nil {

@@ -65,7 +65,7 @@ func (b *bench) someServices(ctx context.Context, n, changes int) error {
 		return err
 	}
 	var took []float64
-	before := d.self().cpu
+	before := d.self().CPU
 	for i := range changes {
 		app := map[bool]string{true: "nobody", false: "0"}[i%2 == 0]
 		begin := time.Now()
@@ -78,7 +78,7 @@ func (b *bench) someServices(ctx context.Context, n, changes int) error {
 		}
 		took = append(took, float64(time.Since(begin).Microseconds())/1000)
 	}
-	cpu := (d.self().cpu - before) / float64(changes) * 1000
+	cpu := (d.self().CPU - before) / float64(changes) * 1000
 	pods, err := d.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=0", Limit: 1})
 	if err != nil {
 		return err

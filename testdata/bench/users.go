@@ -29,7 +29,7 @@ func (b *bench) users(ctx context.Context) error {
 					return err
 				}
 				figures[name] = append(figures[name], float64(b.pods)/took.Seconds())
-				all, inDaemon := machineCPU()-machine-(ownCPU()-own), d.self().cpu-self.cpu
+				all, inDaemon := machineCPU()-machine-(ownCPU()-own), d.self().CPU-self.CPU
 				figures[name+"-cpu"] = append(figures[name+"-cpu"], all/float64(b.pods)*1000)
 				figures[name+"-daemon"] = append(figures[name+"-daemon"], inDaemon/float64(b.pods)*1000)
 				if _, err := d.remove(ctx, "true"); err != nil {

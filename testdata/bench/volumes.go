@@ -82,7 +82,7 @@ func (b *bench) volumes(ctx context.Context) error {
 					each := func(seconds float64) float64 { return seconds / float64(pods) * 1000 }
 					speed[kind.name] = append(speed[kind.name], float64(pods)/took.Seconds())
 					cpu[kind.name] = append(cpu[kind.name], each(machineCPU()-machine-(ownCPU()-own)))
-					ofDaemon[kind.name] = append(ofDaemon[kind.name], each(d.self().cpu-self.cpu))
+					ofDaemon[kind.name] = append(ofDaemon[kind.name], each(d.self().CPU-self.CPU))
 				}
 				if _, err := d.remove(ctx, "true"); err != nil {
 					return err

@@ -46,16 +46,19 @@ export const every = (ms, f, signal) => {
   return f();
 };
 
-// lines reads an answer line by line as it comes.
-export async function* lines(answer) {
+// lines reads an answer line by line as it comes, of each line so many characters: a pod need not end any.
+export async function* lines(answer, most = Infinity) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   for (;;) {
     const {value, done} = await reader.read();
     if (done) break;
-    const parts = (rest + value).split('\n');
-    rest = parts.pop();
-    yield* parts;
+    const [first, ...more] = value.split('\n');
+    if (rest.length < most) rest += first.slice(0, most - rest.length);
+    for (const part of more) {
+      yield rest;
+      rest = part.slice(0, most);
+    }
   }
   if (rest) yield rest;
 }

@@ -2,7 +2,7 @@
 import {request, lines, pause} from './api.js';
 import {h, plain, say} from './ui.js';
 
-const kept = 5000; // lines; the whole log is there to download
+const kept = 5000, longest = 1 << 16; // lines, and characters of one; the whole log is there to download
 
 // Log shows the log of one pod at a time in an element.
 export class Log {
@@ -66,13 +66,13 @@ export class Log {
         this.status(true);
         this.found.textContent = '';
         let again = same;
-        for await (const line of lines(answer)) {
+        for await (const line of lines(answer, longest)) {
           if (stop.aborted) return;
           const cut = line.indexOf(' '), time = line.slice(0, cut), order = comparable(time).localeCompare(comparable(last));
           if (last && (order < 0 || order === 0 && again-- > 0)) continue;
           same = order === 0 ? same + 1 : 1;
           last = time;
-          this.pending.push(line.slice(cut + 1));
+          this.pending.push(line.slice(cut + 1) + (line.length < longest ? '' : ' … (cut)'));
           this.frame ||= requestAnimationFrame(() => this.flush());
         }
         if (this.ended()) return;

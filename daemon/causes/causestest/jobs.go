@@ -127,6 +127,20 @@ func jobs() map[string]Case {
 			}),
 			Reason: "cluster prod unreachable", Start: Waits,
 		},
+		"another cluster is reached": {
+			Job: inCluster(func(j *batchv1.Job) {
+				j.Status.Conditions = told(clusters.Unreachable, "The forwarder reaches another cluster")
+				j.Status.Conditions[0].Reason = clusters.ReasonOtherCluster
+			}),
+			Reason: "another cluster than that of the Job is reached", Start: Waits,
+		},
+		"a copy of its machine": {
+			Job: inCluster(func(j *batchv1.Job) {
+				j.Status.Conditions = told(clusters.Unreachable, "The Job is in the cluster for another machine")
+				j.Status.Conditions[0].Reason = clusters.ReasonOtherMachine
+			}),
+			Reason: "another machine's in the cluster prod", Start: Waits,
+		},
 		"refused by its cluster": {
 			Job: inCluster(func(j *batchv1.Job) {
 				j.Status.Conditions = told(clusters.NotForwarded, "there is no ServiceAccount a in prod")
