@@ -22,7 +22,6 @@ const (
 	object        = dbus.ObjectPath("/org/freedesktop/login1")
 	manager       = service + ".Manager"
 	prepare       = "PrepareForShutdown"
-	preparing     = manager + ".PreparingForShutdown"
 	callTime      = 10 * time.Second // of one call of logind, which may have to be started for it
 	againFirst    = time.Second      // how long after a lost connection another one is tried, twice as long each time
 	againAtMost   = time.Minute
@@ -81,31 +80,27 @@ type client struct {
 
 // serve follows logind over one connection until that is lost. It reports whether logind was there.
 func (c *client) serve(ctx context.Context) (met bool, err error) {
-	conn, err := dbus.ConnectSystemBus(dbus.WithContext(ctx))
+	b, err := connect(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer conn.Close()
-	signals := make(chan *dbus.Signal, 16)
-	conn.Signal(signals)
-	if err := conn.AddMatchSignalContext(
-		ctx, dbus.WithMatchSender(service), dbus.WithMatchObjectPath(object), dbus.WithMatchInterface(manager), dbus.WithMatchMember(prepare),
-	); err != nil {
-		return false, err
-	}
+	defer b.close()
 	if c.GoDown != nil {
-		if err := c.holdUp(ctx, conn); err != nil {
+		if err := b.listen(ctx); err != nil {
 			return false, err
 		}
-		goes, err := conn.Object(service, object).GetProperty(preparing)
+		if err := c.holdUp(ctx, b); err != nil {
+			return false, err
+		}
+		goes, err := b.preparing(ctx)
 		if err != nil {
 			return false, err
 		}
-		if goes.Value() == true { // the signal may have come before it was listened for
+		if goes { // the signal may have come before it was listened for
 			c.goDown(ctx)
 		}
 	}
-	if err := c.keepAwake(ctx, conn); err != nil {
+	if err := c.keepAwake(ctx, b); err != nil {
 		return false, err
 	}
 	for {
@@ -113,19 +108,15 @@ func (c *client) serve(ctx context.Context) (met bool, err error) {
 		case <-ctx.Done():
 			return true, nil
 		case <-c.Changed:
-			if err := c.keepAwake(ctx, conn); err != nil {
+			if err := c.keepAwake(ctx, b); err != nil {
 				c.Logger.Warn("cannot keep the machine awake", "error", err)
 			}
-		case s, ok := <-signals:
-			if !ok {
-				return true, errors.New("the bus has closed the connection")
-			}
-			if s.Name != manager+"."+prepare || len(s.Body) != 1 || c.GoDown == nil {
-				continue
-			}
-			if s.Body[0] == true {
+		case <-b.lost:
+			return true, errClosed
+		case goes := <-b.said:
+			if goes {
 				c.goDown(ctx)
-			} else if err := c.stayUp(ctx, conn); err != nil {
+			} else if err := c.stayUp(ctx, b); err != nil {
 				return true, err
 			}
 		case <-c.down:
@@ -136,32 +127,22 @@ func (c *client) serve(ctx context.Context) (met bool, err error) {
 }
 
 // holdUp takes the lock with which logind waits before it shuts the machine down.
-func (c *client) holdUp(ctx context.Context, conn *dbus.Conn) (err error) {
+func (c *client) holdUp(ctx context.Context, b *bus) (err error) {
 	if c.delay == nil && c.callOff == nil {
-		c.delay, err = inhibit(ctx, conn, "shutdown", "Pods are ended in good order", "delay")
+		c.delay, err = b.inhibit(ctx, "shutdown", "Pods are ended in good order", "delay")
 	}
 	return err
 }
 
 // keepAwake takes or releases the lock against sleep.
-func (c *client) keepAwake(ctx context.Context, conn *dbus.Conn) (err error) {
+func (c *client) keepAwake(ctx context.Context, b *bus) (err error) {
 	switch awake := c.Awake != nil && c.Awake(); {
 	case awake && c.awake == nil:
-		c.awake, err = inhibit(ctx, conn, "sleep:idle", "Pods are running", "block")
+		c.awake, err = b.inhibit(ctx, "sleep:idle", "Pods are running", "block")
 	case !awake:
 		release(&c.awake)
 	}
 	return err
-}
-
-func inhibit(ctx context.Context, conn *dbus.Conn, what, why, mode string) (*os.File, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	var fd dbus.UnixFD
-	if err := conn.Object(service, object).CallWithContext(ctx, manager+".Inhibit", 0, what, "jobd", why, mode).Store(&fd); err != nil {
-		return nil, fmt.Errorf("inhibit %s: %w", what, err)
-	}
-	return os.NewFile(uintptr(fd), "lock against "+what), nil
 }
 
 func release(lock **os.File) {
@@ -184,13 +165,13 @@ func (c *client) goDown(ctx context.Context) {
 	}()
 }
 
-func (c *client) stayUp(ctx context.Context, conn *dbus.Conn) error {
+func (c *client) stayUp(ctx context.Context, b *bus) error {
 	if c.callOff == nil {
 		return nil
 	}
 	c.calledOff()
 	c.StayUp(ctx)
-	return c.holdUp(ctx, conn)
+	return c.holdUp(ctx, b)
 }
 
 // calledOff waits for the end of GoDown, which is told to return.

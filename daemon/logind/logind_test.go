@@ -3,12 +3,16 @@ package logind_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/godbus/dbus/v5"
 
 	"github.com/jobd/jobd/daemon/logind"
 	"github.com/jobd/jobd/daemon/logind/logindtest"
@@ -90,6 +94,51 @@ func TestAShutdownThatHasBegunBefore(t *testing.T) {
 	stop := run(t, bus, logind.Options{GoDown: func(context.Context) { close(begun) }, StayUp: func(context.Context) {}})
 	<-begun
 	until(t, bus)
+	stop()
+}
+
+// Whoever may connect to the bus can send a signal to each of its clients, and files with it.
+func TestStrangersAreNotHeard(t *testing.T) {
+	bus := logindtest.Start(t)
+	begun := make(chan struct{}, 8)
+	stop := run(t, bus, logind.Options{
+		GoDown: func(ctx context.Context) { begun <- struct{}{}; <-ctx.Done() }, StayUp: func(context.Context) {},
+	})
+	until(t, bus, delay)
+	stranger := bus.Stranger()
+	prepare := func(goes ...any) {
+		stranger.Signal("/org/freedesktop/login1", "org.freedesktop.login1.Manager", "PrepareForShutdown", goes...)
+	}
+	prepare(true)
+	stranger.Signal("/org/freedesktop/DBus", "org.freedesktop.DBus", "NameOwnerChanged", "org.freedesktop.login1", "", stranger.Name())
+	prepare(true)
+	prepare("true", true)
+	prepare(make([]string, 1<<20))
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare(true, dbus.UnixFD(write.Fd()))
+	stranger.Signal("/a", "a.b", "C", []dbus.UnixFD{dbus.UnixFD(write.Fd())})
+	_ = write.Close()
+	_ = read.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := read.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the files that came with signals are open: %v", err)
+	}
+	if len(begun) > 0 {
+		t.Error("it goes down because a stranger says so")
+	}
+	bus.PrepareForShutdown(true)
+	<-begun
+	prepare(false)
+	bus.Restart()
+	bus.PrepareForShutdown(false)
+	until(t, bus, delay)
+	bus.PrepareForShutdown(true)
+	<-begun
+	if len(begun) > 0 {
+		t.Error("it goes down once more")
+	}
 	stop()
 }
 

@@ -160,6 +160,60 @@ func (b *Bus) PrepareForShutdown(goes bool) {
 	}
 }
 
+// Restart has another connection be logind.
+func (b *Bus) Restart() {
+	b.t.Helper()
+	for _, name := range []string{login1, systemd1} {
+		if _, err := b.conn.ReleaseName(name); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.serve()
+}
+
+// Stranger is a client of the bus that nobody has to trust.
+type Stranger struct {
+	bus  *Bus
+	conn *dbus.Conn
+}
+
+// Stranger connects one.
+func (b *Bus) Stranger() *Stranger {
+	b.t.Helper()
+	conn, err := dbus.Connect(b.Address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = conn.Close() })
+	return &Stranger{b, conn}
+}
+
+// Name is that of the connection.
+func (s *Stranger) Name() string { return s.conn.Names()[0] }
+
+// Signal sends a signal to every client of the bus but logind, with a path, an interface and a name of its choice.
+func (s *Stranger) Signal(path, iface, member string, body ...any) {
+	t := s.bus.t
+	t.Helper()
+	var all []string
+	if err := s.conn.BusObject().Call("org.freedesktop.DBus.ListNames", 0).Store(&all); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range all {
+		if !strings.HasPrefix(to, ":") || to == s.Name() || to == s.bus.conn.Names()[0] {
+			continue
+		}
+		m := &dbus.Message{Type: dbus.TypeSignal, Body: body, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldDestination: dbus.MakeVariant(to), dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath(path)),
+			dbus.FieldInterface: dbus.MakeVariant(iface), dbus.FieldMember: dbus.MakeVariant(member),
+			dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(body...)),
+		}}
+		if call := s.conn.Send(m, nil); call != nil && call.Err != nil {
+			t.Fatal(call.Err)
+		}
+	}
+}
+
 // SystemState sets what systemd says of the system: "running", or "stopping" while the machine goes down.
 func (b *Bus) SystemState(state string) {
 	b.t.Helper()
