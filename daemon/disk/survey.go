@@ -42,14 +42,14 @@ func (s *survey) take(ctx context.Context, pods []*corev1.Pod) (uses []eviction.
 		}
 		waiting++
 		go func() {
-			defer s.end(p.UID)
 			own := &turn{Context: measuring, turns: turns}
-			defer own.leave()
 			err := own.Err()
 			use := eviction.Use{}
 			if err == nil {
 				use, err = s.use(own, p)
 			}
+			own.leave()
+			s.end(p.UID) // before it is told, or the next survey could miss it
 			use.Pod, use.Partly = p, err != nil
 			found <- use
 		}()
