@@ -181,22 +181,20 @@ func TestKueueHandsOut(t *testing.T) {
 		})
 	}
 	progress(n / 10)
-	var shots sync.WaitGroup
-	shots.Go(func() {
-		for _, how := range []cut{lineStalled, lineRefused} { // a minute in all: far less than MultiKueue's workerLostTimeout
-			boxes[1].line.set(how)
-			time.Sleep(30 * time.Second)
-		}
-		boxes[1].line.set(lineWhole)
-	})
 	for range 3 {
 		boxes[0].kill()
 		time.Sleep(2 * time.Second)
 		boxes[0].serve()
 		time.Sleep(10 * time.Second)
 	}
+	// One after the other: what Kueue 0.19 looks at while it reaches no worker at all, it forgets until something of that changes.
+	c.kubectl(nil, "wait", "multikueuecluster", "--all", "--for=condition=Active", patiently)
+	for _, how := range []cut{lineStalled, lineRefused} { // a minute in all: far less than MultiKueue's workerLostTimeout
+		boxes[1].line.set(how)
+		time.Sleep(30 * time.Second)
+	}
+	boxes[1].line.set(lineWhole)
 	progress(n)
-	shots.Wait()
 
 	_, all := endedOf(t, c)
 	for i := range n {
