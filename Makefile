@@ -23,7 +23,7 @@ SEQUENTIAL := $(addprefix api/,absent annotations batch clusters conditions core
 	$(addprefix cmd/internal/,batchscript hue manual page startat terminal translations) \
 	$(addprefix daemon/,allotment cards causes causes/causestest causes/parents claim config cron dependents duty events eviction exits fairness fit forecast gang hold job jobset \
 		jobsets kubelet load node notices picture pod prospect relation requests simulation upkeep workload workloads) \
-	$(addprefix internal/,handover heap layout printable quantity yamltext) $(addprefix runtime/,oci shard/protocol)
+	$(addprefix internal/,handover heap layout quantity yamltext) $(addprefix runtime/,oci shard/protocol)
 # Long tests of one goroutine in packages that have more.
 SEQUENTIAL_TESTS := TestPassesCostWhatTheyAreGiven|TestPassesOfTwoAdversaries|TestTheFileDoesNotGrowForever|TestTheSimulation.*|TestNoPodStartsOutsideItsWindow|TestAllThatHoldsJobsBackGoesTogether
 # ./... leaves out what is under testdata. testdata/upstream, conformance, jobset and otelcol are modules of their own.
