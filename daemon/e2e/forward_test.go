@@ -733,8 +733,15 @@ func TestForwardKilledAnywhere(t *testing.T) {
 		n = 30
 	}
 	f := startForwarder(t, []string{"--runtime", "simulated", "--allocatable", "cpu=64"})
-	go f.here.apply(manyForwarded("m", n))
+	applied := make(chan error, 1)
+	go func() {
+		_, err := f.here.try("jobctl", []byte(manyForwarded("m", n)), "apply", "-f", "-", "--validate=false")
+		applied <- err
+	}()
 	f.shootAt(n)
+	if err := <-applied; err != nil {
+		t.Fatalf("apply: %v", err)
+	}
 	f.here.eventually("all have ended", func() error {
 		if got := f.ended(); got != n {
 			return fmt.Errorf("%d of %d", got, n)
