@@ -18,7 +18,7 @@ func heavyPlaces(processors int) *fairshare.Places {
 
 type heavyKey struct{}
 
-// Heavy waits for a place for the request of a context to compute in, which it has until its end. Its body has been read by then: who sends
+// Heavy waits for a place for the write of a context to compute in, which it has until its end. Its body has been read by then: who sends
 // one slowly keeps nobody waiting.
 func Heavy(ctx context.Context) error {
 	if take, ok := ctx.Value(heavyKey{}).(func(context.Context) error); ok {

@@ -138,14 +138,15 @@ func (s *Shares) Fairly(next http.Handler) http.Handler {
 			responsewriters.InternalError(w, r, fmt.Errorf("it is not known what %s asks for", r.URL.Path))
 			return
 		}
-		if slices.Contains(s.Needed(r, info), s.streams) {
+		needed := s.Needed(r, info)
+		if slices.Contains(needed, s.streams) {
 			if err := checkStream(r); err != nil {
 				responsewriters.ErrorNegotiated(err, scheme.Answers, schema.GroupVersion{}, w, r)
 				return
 			}
 		}
 		who := ClientFrom(r.Context())
-		full := s.serve(w, r, info, who, next)
+		full := s.serve(w, r, info, who, needed, next)
 		if full == nil {
 			return
 		}
@@ -165,8 +166,10 @@ func tooMany(full *fairshare.Places, who fairshare.Client) error {
 		"too many requests like this one are served: %s may have %d at a time, and all clients together %d", who.Name, most, full.Total), 1)
 }
 
-// serve returns what there was no place for, or nil when the request was served.
-func (s *Shares) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, who fairshare.Client, next http.Handler) (full *fairshare.Places) {
+// serve returns which of the places that the request needs there was none of, or nil when it was served.
+func (s *Shares) serve(
+	w http.ResponseWriter, r *http.Request, info *request.RequestInfo, who fairshare.Client, needed []*fairshare.Places, next http.Handler,
+) (full *fairshare.Places) {
 	if c := conns.From(r.Context()); c != nil {
 		c.Hold()
 		defer c.Release()
@@ -176,7 +179,7 @@ func (s *Shares) serve(w http.ResponseWriter, r *http.Request, info *request.Req
 	defer stream.Release()
 	work := &storage.Work{}
 	defer work.Answered()
-	for _, of := range s.Needed(r, info) {
+	for _, of := range needed {
 		release, ok := of.Take(r.Context(), who)
 		if !ok {
 			return of
@@ -202,14 +205,17 @@ func (s *Shares) serve(w http.ResponseWriter, r *http.Request, info *request.Req
 		if isWhole(r) {
 			ctx = storage.Whole(ctx)
 		}
-		r = r.WithContext(context.WithValue(ctx, heavyKey{}, func(ctx context.Context) error {
-			release, ok := s.heavy.Take(ctx, who)
-			if !ok {
-				return tooMany(s.heavy, who)
-			}
-			work.After(release)
-			return nil
-		}))
+		if slices.Contains(needed, s.writes) {
+			ctx = context.WithValue(ctx, heavyKey{}, func(ctx context.Context) error {
+				release, ok := s.heavy.Take(ctx, who)
+				if !ok {
+					return tooMany(s.heavy, who)
+				}
+				work.After(release)
+				return nil
+			})
+		}
+		r = r.WithContext(ctx)
 	}
 	next.ServeHTTP(w, r)
 	if info.Verb != "watch" && s.longRunning(r, info) {
