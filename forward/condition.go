@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/internal/handover"
 )
 
@@ -39,11 +39,10 @@ func (f *Forwarder) tell(ctx context.Context, l *batchv1.Job, t batchv1.JobCondi
 	now := f.now()
 	s := saying(l, t, reason, message, now)
 	at := func(s batchv1.JobStatus) string {
-		i := slices.IndexFunc(s.Conditions, func(c batchv1.JobCondition) bool { return c.Type == t })
-		if i < 0 {
-			return ""
+		if c := conditions.Find(s.Conditions, t); c != nil {
+			return c.Reason + c.Message
 		}
-		return s.Conditions[i].Reason + s.Conditions[i].Message
+		return ""
 	}
 	if at(s) == at(l.Status) {
 		return nil

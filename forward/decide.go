@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/api/conditions"
 )
 
 // Step is what is to be done next for a Job.
@@ -189,7 +190,8 @@ func (s Seen) absent(now time.Time) (Step, time.Time) {
 
 // says reports whether a Job has a condition with a reason.
 func says(j *batchv1.Job, t batchv1.JobConditionType, reason string) bool {
-	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == t && c.Reason == reason })
+	c := conditions.Find(j.Status.Conditions, t)
+	return c != nil && c.Reason == reason
 }
 
 // is reports whether a condition of a Job is true.

@@ -202,7 +202,7 @@ func (f *Forwarder) settlePods(ctx context.Context, l, r *batchv1.Job, last bool
 		failed = cmp.Or(failed, err)
 		if !whole {
 			left++
-			waits = waits || f.logs.waits(podKey(&list.Items[i]), f.now().Add(-settleTime))
+			waits = waits || f.logs.waits(podKey(p), f.now().Add(-settleTime))
 		}
 	}
 	switch err := cmp.Or(failed, f.removePods(ctx, l, there)); {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
 )
@@ -57,10 +58,8 @@ func jobInCluster(v *jobView, cluster string) []why.Cause {
 
 // condition returns a condition of the Job that is true; nil if it has none.
 func (v *jobView) condition(t batchv1.JobConditionType) *batchv1.JobCondition {
-	for i := range v.job.Status.Conditions {
-		if s := &v.job.Status.Conditions[i]; s.Type == t && s.Status == corev1.ConditionTrue {
-			return s
-		}
+	if c := conditions.Find(v.job.Status.Conditions, t); c != nil && c.Status == corev1.ConditionTrue {
+		return c
 	}
 	return nil
 }
