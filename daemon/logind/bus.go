@@ -60,12 +60,13 @@ func connect(ctx context.Context) (*bus, error) {
 		return nil, err
 	}
 	b := &bus{conn: c.(*net.UnixConn), said: make(chan bool, 16), lost: make(chan struct{}), waiting: map[uint32]chan<- answer{}}
+	b.stop = context.AfterFunc(ctx, func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(callTime))
 	if err := greet(c); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", address, err), c.Close())
+		b.close()
+		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	_ = c.SetDeadline(time.Time{})
-	b.stop = context.AfterFunc(ctx, func() { _ = c.Close() })
 	go b.read()
 	if _, err := b.call(ctx, busName, busPath, busName, "Hello"); err != nil {
 		b.close()

@@ -14,6 +14,7 @@ const (
 	busPath      = dbus.ObjectPath("/org/freedesktop/DBus")
 	ownerChanged = busName + ".NameOwnerChanged"
 	noOwner      = busName + ".Error.NameHasNoOwner"
+	properties   = busName + ".Properties"
 )
 
 // listen has the bus pass on what logind says, and who is logind.
@@ -48,16 +49,20 @@ func (b *bus) listen(ctx context.Context) error {
 }
 
 // preparing asks logind whether the machine is about to go down.
-func (b *bus) preparing(ctx context.Context) (goes bool, err error) {
-	a, err := b.call(ctx, service, object, "org.freedesktop.DBus.Properties", "Get", manager, "PreparingForShutdown")
+func (b *bus) preparing(ctx context.Context) (bool, error) {
+	value, err := b.property(ctx, service, object, manager, "PreparingForShutdown")
+	return value == true, err
+}
+
+// property asks for a property of an object.
+func (b *bus) property(ctx context.Context, of string, path dbus.ObjectPath, iface, name string) (any, error) {
+	a, err := b.call(ctx, of, path, properties, "Get", iface, name)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	var value dbus.Variant
-	if err := dbus.Store(a.body, &value); err != nil {
-		return false, err
-	}
-	return value.Value() == true, nil
+	err = dbus.Store(a.body, &value)
+	return value.Value(), err
 }
 
 // inhibit takes a lock of logind, which lasts until the file is closed.

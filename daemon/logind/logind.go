@@ -195,30 +195,36 @@ func (c *client) end() {
 // Stopping reports whether systemd is shutting the machine down. It asks over systemd's own socket, which is there for root as long
 // as systemd is, or over the bus. False without systemd, or if it does not answer before ctx ends.
 func Stopping(ctx context.Context) (bool, error) {
-	conn, err := systemd(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer conn.Close()
-	var state dbus.Variant
-	if err := conn.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1").CallWithContext(
-		ctx, "org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1.Manager", "SystemState",
-	).Store(&state); err != nil {
-		return false, err
-	}
-	return state.Value() == "stopping", nil
+	state, err := systemState(ctx)
+	return state == "stopping", err
 }
 
-func systemd(ctx context.Context) (*dbus.Conn, error) {
+const (
+	systemd        = "org.freedesktop.systemd1"
+	systemdObject  = dbus.ObjectPath("/org/freedesktop/systemd1")
+	systemdManager = systemd + ".Manager"
+	systemdState   = "SystemState"
+)
+
+func systemState(ctx context.Context) (any, error) {
 	if _, err := os.Stat(systemdSocket); err != nil {
-		return dbus.ConnectSystemBus(dbus.WithContext(ctx))
+		b, err := connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer b.close()
+		return b.property(ctx, systemd, systemdObject, systemdManager, systemdState)
 	}
-	conn, err := dbus.Dial("unix:path="+systemdSocket, dbus.WithContext(ctx))
+	conn, err := dbus.Dial("unix:path="+systemdSocket, dbus.WithContext(ctx)) // where nobody but root and systemd are
 	if err != nil {
 		return nil, err
 	}
+	defer conn.Close()
 	if err := conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Geteuid()))}); err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, err
 	}
-	return conn, nil // without Hello: there is no bus in between
+	// Without Hello: there is no bus in between.
+	var state dbus.Variant
+	err = conn.Object(systemd, systemdObject).CallWithContext(ctx, properties+".Get", 0, systemdManager, systemdState).Store(&state)
+	return state.Value(), err
 }
