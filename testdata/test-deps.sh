@@ -17,6 +17,7 @@ packages=(
   nft=nftables
   rsyslogd=rsyslog
   tmux=tmux
+  /usr/share/zoneinfo/tzdata.zi=tzdata
   chromium=chromium
   /usr/lib/python3/dist-packages/kubernetes=python3-kubernetes
 )

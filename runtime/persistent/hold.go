@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
-	"github.com/jobd/jobd/internal/outside"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/internal/outside"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
