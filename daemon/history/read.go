@@ -140,18 +140,11 @@ func newReader(q wire.Query) (*reader, error) {
 
 // piece reads a piece from its end, and reports whether the page goes on.
 func (r *reader) piece(p piece, value []byte) (more bool, err error) {
-	lines := value
+	lines, err := r.lines(p, value)
+	if err != nil {
+		return false, err
+	}
 	if p.isBlock() {
-		b, err := openBlock(value)
-		if err != nil {
-			return false, err
-		}
-		if !r.mayHold(b) {
-			return true, nil
-		}
-		if lines, err = r.decoder.DecodeAll(b.lines, nil); err != nil {
-			return false, err
-		}
 		r.bytes += len(lines) / decompressBytes
 	}
 	split := bytes.SplitAfter(lines, []byte("\n"))
@@ -181,6 +174,18 @@ func (r *reader) piece(p piece, value []byte) (more bool, err error) {
 		r.add(j)
 	}
 	return true, nil
+}
+
+// lines returns the lines of a piece, none if there is nothing to find among them.
+func (r *reader) lines(p piece, value []byte) ([]byte, error) {
+	if !p.isBlock() {
+		return value, nil
+	}
+	b, err := openBlock(value)
+	if err != nil || !r.mayHold(b) {
+		return nil, err
+	}
+	return r.decoder.DecodeAll(b.lines, nil)
 }
 
 func (p piece) isBlock() bool { return len(p.key) > len(blocks) && p.key[:len(blocks)+1] == blocks+"/" }
@@ -266,18 +271,9 @@ func Pods(s *store.Snapshot, namespace, name, uid string, from uint64, do func(*
 		if !ok {
 			return from, fmt.Errorf("%s is missing", p.key)
 		}
-		lines := o.Value
-		if p.isBlock() {
-			b, err := openBlock(o.Value)
-			if err != nil {
-				return from, fmt.Errorf("%s: %w", p.key, err)
-			}
-			if !r.mayHold(b) {
-				continue
-			}
-			if lines, err = r.decoder.DecodeAll(b.lines, nil); err != nil {
-				return from, fmt.Errorf("%s: %w", p.key, err)
-			}
+		lines, err := r.lines(p, o.Value)
+		if err != nil {
+			return from, fmt.Errorf("%s: %w", p.key, err)
 		}
 		number := p.first
 		for line := range bytes.Lines(lines) {
