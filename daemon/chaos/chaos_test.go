@@ -67,9 +67,10 @@ func shorten(plan []step, breaks func([]step) bool) []step {
 // carryOut carries out a plan in a bubble of its own, and returns which rules were broken, and how much was tried.
 func carryOut(t *testing.T, seed uint64, plan []step) (broken []string, tried figures) {
 	t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		d := newDisk(t)
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			u := newUniverse(t, seed)
+			u := newUniverse(t, seed, d)
 			for _, s := range plan {
 				u.do(s)
 			}
@@ -87,6 +88,9 @@ func (u *universe) comeToRest() {
 	u.mu.Lock()
 	u.faults, u.full, u.crashIn = faults{}, false, -1
 	u.mu.Unlock()
+	if err := u.disk.empty(); err != nil {
+		u.T.Fatal(err)
+	}
 	ctx := context.Background()
 	u.said(u.client.CoreV1().ResourceQuotas("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	u.said(u.client.BatchV1().CronJobs("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))

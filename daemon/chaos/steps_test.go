@@ -132,6 +132,17 @@ var kinds = []struct {
 		u.full = r.IntN(2) == 0
 		u.mu.Unlock()
 	}},
+	{"database", 3, func(u *universe, r *rand.Rand) {
+		do := func() error { return u.disk.fill(r) }
+		if r.IntN(2) == 0 {
+			do = u.disk.empty
+		} else {
+			u.total.filled++
+		}
+		if err := do(); err != nil {
+			u.T.Error(err)
+		}
+	}},
 	{"clock", 1, func(u *universe, r *rand.Rand) {
 		if r.IntN(3) == 0 {
 			u.SetClock(time.Duration(r.IntN(600)-300) * time.Second)

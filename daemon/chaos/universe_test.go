@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/store"
 )
 
 // universe is a daemon with its API, what it stands on, and who watches it.
@@ -33,6 +35,8 @@ type universe struct {
 	r      *rand.Rand // of the faults; mu is held
 	client kubernetes.Interface
 	watch  *watcher
+	disk   disk
+	aside  string // where the store is kept as it was when the daemon ended
 
 	mu     sync.Mutex
 	below  *failing // of the daemon that runs
@@ -51,6 +55,7 @@ type figures struct {
 	jobSets, jobs, pods, restarts int
 	gangs, claims                 int
 	containers, kills, faults     int
+	filled, refused               int
 }
 
 func (f *figures) add(more figures) {
@@ -58,19 +63,27 @@ func (f *figures) add(more figures) {
 	f.jobSets, f.jobs, f.pods, f.restarts = f.jobSets+more.jobSets, f.jobs+more.jobs, f.pods+more.pods, f.restarts+more.restarts
 	f.gangs, f.claims = f.gangs+more.gangs, f.claims+more.claims
 	f.containers, f.kills, f.faults = f.containers+more.containers, f.kills+more.kills, f.faults+more.faults
+	f.filled, f.refused = f.filled+more.filled, f.refused+more.refused
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("%v of virtual time, %d JobSets, %d Jobs, %d gangs, %d pods, %d claims, %d containers started, %d calls of the runtime failed, %d kills, %d restarts in order",
-		f.time.Round(time.Hour), f.jobSets, f.jobs, f.gangs, f.pods, f.claims, f.containers, f.faults, f.kills, f.restarts)
+	return fmt.Sprintf("%v of virtual time, %d JobSets, %d Jobs, %d gangs, %d pods, %d claims, %d containers started, %d calls of the runtime failed, %d kills, %d restarts in order, the disk filled %d times, %d starts refused for that",
+		f.time.Round(time.Hour), f.jobSets, f.jobs, f.gangs, f.pods, f.claims, f.containers, f.faults, f.kills, f.restarts, f.filled, f.refused)
 }
 
 // faults are how many of 1,000 calls of the runtime fail in some way.
 type faults struct{ refuse, hang, answer int }
 
-func newUniverse(t *testing.T, seed uint64) *universe {
-	u := &universe{World: controltest.New(t), r: rand.New(rand.NewPCG(seed, 1)), crashIn: -1, started: map[string]bool{}}
+func newUniverse(t *testing.T, seed uint64, d disk) *universe {
+	u := &universe{World: controltest.New(t), disk: d, r: rand.New(rand.NewPCG(seed, 1)), crashIn: -1, started: map[string]bool{}}
 	u.Stop()
+	u.aside = u.Path + ".then"
+	path := filepath.Join(d.dir, "jobd.db")
+	if err := d.put(u.Path, path); err != nil {
+		t.Fatal(err)
+	}
+	u.Path = path
+	u.Reserve = int64(seed%3) << 20
 	u.Gangs = seed%2 == 1
 	u.Allocatable = requests.Resources{"cpu": 6000}
 	u.HistoryBytes = 1 << 30 // the watcher sees everything
@@ -95,7 +108,21 @@ func newUniverse(t *testing.T, seed uint64) *universe {
 
 // start starts a daemon and its API.
 func (u *universe) start() {
-	u.Start()
+	for {
+		err := u.TryStart()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, store.ErrFull) {
+			u.T.Fatal(err)
+		}
+		time.Sleep(time.Minute) // as systemd does, and in the end somebody makes room
+		if u.total.refused++; u.r.IntN(4) == 0 {
+			if err := u.disk.empty(); err != nil {
+				u.T.Fatal(err)
+			}
+		}
+	}
 	s, err := server.New(server.Config{
 		Store: u.Store, Version: "chaos", NodeName: "test", Queue: u.Control, History: history.Reader{Store: u.Store}, Begun: history.Begun,
 		WorkloadWithJob: u.Gangs,
@@ -133,9 +160,6 @@ func (u *universe) violated(format string, args ...any) {
 	u.broken = append(u.broken, fmt.Sprintf(format, args...))
 }
 
-// copyPath is where the store is kept as it was when the daemon ended.
-func (u *universe) copyPath() string { return u.Path + ".then" }
-
 // kill ends the daemon: nothing that it does from now on has an effect. mu is held.
 func (u *universe) kill() {
 	if u.below.gone {
@@ -144,7 +168,7 @@ func (u *universe) kill() {
 	u.below.gone = true
 	u.total.kills++
 	u.crashIn = -1
-	f, err := os.Create(u.copyPath())
+	f, err := os.Create(u.aside)
 	if err == nil {
 		_, err = u.Store.Backup(f)
 		err = errors.Join(err, f.Close())
@@ -164,7 +188,7 @@ func (u *universe) isDead() bool {
 func (u *universe) revive(after time.Duration) {
 	for u.isDead() {
 		u.Stop()
-		if err := os.Rename(u.copyPath(), u.Path); err != nil {
+		if err := u.disk.put(u.aside, u.Path); err != nil {
 			u.T.Fatal(err)
 		}
 		time.Sleep(after)

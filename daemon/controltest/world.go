@@ -7,6 +7,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -75,6 +76,8 @@ type World struct {
 	Between func(runtime.Runtime) runtime.Runtime
 	// HistoryBytes is how much the store keeps of what was superseded; 0 for as much as usual.
 	HistoryBytes int64
+	// Reserve is disk space that the store holds beside what it uses; 0 for none.
+	Reserve int64
 
 	key *ecdsa.PrivateKey // of tokens
 }
@@ -104,9 +107,17 @@ func New(t testing.TB) *World {
 // Start starts the loop, which recovers what the last one has left.
 func (w *World) Start() {
 	w.T.Helper()
-	var err error
-	if w.Store, err = store.Open(w.Path, store.Options{NoSync: true, HistoryBytes: w.HistoryBytes}); err != nil {
+	if err := w.TryStart(); err != nil {
 		w.T.Fatal(err)
+	}
+}
+
+// TryStart is Start, for those who can do without: of a daemon that did not start nothing is left.
+func (w *World) TryStart() error {
+	w.T.Helper()
+	var err error
+	if w.Store, err = store.Open(w.Path, store.Options{NoSync: true, HistoryBytes: w.HistoryBytes, Reserve: w.Reserve}); err != nil {
+		return err
 	}
 	w.Inbox = loop.NewInbox()
 	logger, name := slog.New(slog.DiscardHandler), "test"
@@ -144,7 +155,9 @@ func (w *World) Start() {
 	}
 	w.Control = control.New(w.Config)
 	if err := w.Control.Recover(w.T.Context()); err != nil {
-		w.T.Fatal(err)
+		workers.Close()
+		volumes.Close()
+		return errors.Join(err, w.Store.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -163,6 +176,7 @@ func (w *World) Start() {
 			w.T.Error(err)
 		}
 	}
+	return nil
 }
 
 // Tokens returns what issues and verifies tokens, as the API server has it.
