@@ -122,6 +122,7 @@ func run(ctx context.Context, b *bench, place string) error {
 		{"api", b.api},
 		{"jobsets", b.jobSets},
 		{"curve", b.curve},
+		{"day", b.day},
 		{"sizes", b.sizes},
 	} {
 		if !strings.Contains(part.name, b.only) {

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// inFlight is how many pods of the large day run at a time.
+const inFlight = 50
+
+// asTable asks for a list as kubectl does.
+const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+// day measures separate Jobs of one container each, created as fast as eight clients can, while those that have been created run; and,
+// before them on the same daemon, the pods of one Job.
+func (b *bench) day(ctx context.Context) error {
+	n, ofOne := 50_000, 2_000
+	if b.quick {
+		n, ofOne = 2_000, 500
+	}
+	d, err := b.start(ctx, "--max-pods", strconv.Itoa(inFlight))
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	took, err := d.run(ctx, job("one", ofOne, inFlight, "true"))
+	if err != nil {
+		return err
+	}
+	if _, err := d.remove(ctx, "one"); err != nil {
+		return err
+	}
+	one := float64(ofOne) / took.Seconds()
+	before, err := d.ended(ctx)
+	if err != nil {
+		return err
+	}
+	ended := func() (int, error) {
+		now, err := d.ended(ctx)
+		return now - before, err
+	}
+
+	b.report.table(fmt.Sprintf("%d separate Jobs of `true`, created by eight clients while they run, %d pods at a time", n, inFlight),
+		"created", "s", "create p50 ms", "p99 ms", "created / s", "ended", "RssAnon MB", "database MB")
+	begin, last := time.Now(), time.Now()
+	for tenth := range 10 {
+		creates, err := d.createEach(ctx, tenth*n/10, (tenth+1)*n/10)
+		if err != nil {
+			return err
+		}
+		done, err := ended()
+		if err != nil {
+			return err
+		}
+		b.report.row(strconv.Itoa((tenth+1)*n/10), fmt.Sprintf("%.0f", time.Since(begin).Seconds()), fmt.Sprintf("%.0f", at(creates, 0.5)),
+			fmt.Sprintf("%.0f", at(creates, 0.99)), fmt.Sprintf("%.0f", float64(n/10)/time.Since(last).Seconds()), strconv.Itoa(done),
+			fmt.Sprintf("%.0f", d.self().Anon), d.databaseMB())
+		b.report.figure(fmt.Sprintf("Day/create/tenth=%d", tenth+1), creates, "ms")
+		last = time.Now()
+	}
+	waiting, err := d.readAll(ctx, n)
+	if err != nil {
+		return err
+	}
+	from, first := time.Now(), 0
+	if first, err = ended(); err != nil {
+		return err
+	}
+	most := 0.0
+	for done := first; done < n; time.Sleep(time.Second) {
+		most = max(most, d.self().Anon)
+		if done, err = ended(); err != nil {
+			return err
+		}
+	}
+	rate := float64(n-first) / time.Since(from).Seconds()
+	all, err := d.readAll(ctx, n)
+	if err != nil {
+		return err
+	}
+	time.Sleep(settling)
+	rest, size := d.self(), d.databaseMB()
+	d.Kill()
+	start, err := d.serve(ctx)
+	if err != nil {
+		return err
+	}
+	b.report.figure("Day/separate-per-one", []float64{rate / one}, "ratio")
+	b.report.table("Once all are created, and once all have ended", "pods of one Job / s", "separate Jobs / s", "ratio", "most RssAnon MB", "at rest MB", "database MB",
+		"start ms")
+	b.report.row(fmt.Sprintf("%.0f", one), fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.2f", rate/one), fmt.Sprintf("%.0f", most),
+		fmt.Sprintf("%.0f", rest.Anon), size, fmt.Sprintf("%.0f", start.Seconds()*1000))
+	b.report.table(fmt.Sprintf("What clients read of %d Jobs, ms", n), "", "a page of 500 as a table", "one Job by its label", "all as a table", "MB of that")
+	b.report.row(append([]string{fmt.Sprintf("while %d wait", n-first)}, waiting...)...)
+	b.report.row(append([]string{"all ended"}, all...)...)
+	return nil
+}
+
+// createEach creates Jobs by eight clients and returns how long each answer took, in ms.
+func (d *daemon) createEach(ctx context.Context, from, to int) (ms []float64, err error) {
+	var next atomic.Int64
+	var mu sync.Mutex
+	next.Store(int64(from))
+	clients, ctx := errgroup.WithContext(ctx)
+	for range 8 {
+		clients.Go(func() error {
+			var own []float64
+			for i := int(next.Add(1)) - 1; i < to; i = int(next.Add(1)) - 1 {
+				j := job(pileName(i), 1, 1, "true")
+				j.Labels = map[string]string{"number": strconv.Itoa(i)}
+				begin := time.Now()
+				if _, err := d.BatchV1().Jobs("default").Create(ctx, j, metav1.CreateOptions{}); err != nil {
+					return err
+				}
+				own = append(own, time.Since(begin).Seconds()*1000)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ms = append(ms, own...)
+			return nil
+		})
+	}
+	return ms, clients.Wait()
+}
+
+// at returns the value below which a share of the values lies.
+func at(values []float64, share float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
+}
+
+// readAll returns how long a client waits for parts of a list of n Jobs and for the whole, and how large the whole is.
+func (d *daemon) readAll(ctx context.Context, n int) (cells []string, err error) {
+	size := 0
+	for _, query := range []string{"limit=500", "labelSelector=number%3D" + strconv.Itoa(n/2), ""} {
+		times := 5
+		if query == "" {
+			times = 1
+		}
+		ms, err := timed(times, func(int) error {
+			body, err := d.BatchV1().RESTClient().Get().RequestURI("/apis/batch/v1/namespaces/default/jobs?"+query).SetHeader("Accept", asTable).DoRaw(ctx)
+			size = len(body)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		cells = append(cells, fmt.Sprintf("%.0f", median(ms)))
+	}
+	return append(cells, fmt.Sprintf("%.0f", float64(size)/1e6)), nil
+}
+
+// ended returns how many Jobs have.
+func (d *daemon) ended(ctx context.Context) (n int, err error) {
+	body, err := d.BatchV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "job_controller_jobs_finished_total{") {
+			fields := strings.Fields(lines.Text())
+			v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			if err != nil {
+				return 0, err
+			}
+			n += int(v)
+		}
+	}
+	return n, nil
+}
+
+func (d *daemon) databaseMB() string {
+	info, err := os.Stat(filepath.Join(d.Root, "jobd.db"))
+	if err != nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f", float64(info.Size())/1e6)
+}
