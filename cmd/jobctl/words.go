@@ -73,7 +73,7 @@ var (
 	noJob = regexp.MustCompile(`\bjobs\.batch "([^"]+)" not found`)
 	noPod = regexp.MustCompile(`^Error from server \(NotFound\): pods "([^"]+)" not found`)
 	// inContainer is how errors of a command in a container begin, with names that nobody knows.
-	inContainer = regexp.MustCompile(`(?:(?:exec in|start) container \S+: )+`)
+	inContainer = regexp.MustCompile(`(?:(?:exec in|start) container \S+\.\d+: )+`)
 	// remains are the brackets and commas of a list of errors in one line.
 	remains = regexp.MustCompile(`(?m)^(?:error: )?[\[\], ]*\n`)
 )

@@ -300,15 +300,18 @@ func TestAJobInAnotherNamespace(t *testing.T) {
 
 // TestOfContainers: what was typed is in errors of a command in a container, not the names of what it was typed for.
 func TestOfContainers(t *testing.T) {
-	said := "error: exec in container 1-2.main.0: start container 1-2.main.0: " +
-		"executable file `ls -l /` not found in $PATH: No such file or directory"
-	if got := (&words{verb: "exec"}).ofContainers(said); strings.Contains(got, "1-2.main.0") ||
-		!strings.HasPrefix(got, "error: executable file `ls -l /` not found") || !strings.Contains(got, "directory. It is looked for") ||
-		!strings.HasSuffix(got, "[sh, -c, 'ls -l /'].") {
-		t.Error(got)
-	}
-	if got := (&words{verb: "get"}).ofContainers(said); got != said {
-		t.Error(got)
+	const begins, ends = "error: exec in container 1-2.main.0: start container 1-2.main.0: ", " It is looked for as one word, with its blanks: a program and " +
+		"its arguments are words of their own, as in [ls, -l, /], and a shell takes a whole line, as in [sh, -c, 'ls -l /']."
+	for name, said := range map[string]string{
+		"crun": "executable file `ls -l /` not found in $PATH: No such file or directory",
+		"runc": `exec failed: unable to start container process: exec: "ls -l /": executable file not found in $PATH`,
+	} {
+		if got := (&words{verb: "exec"}).ofContainers(begins + said); got != "error: "+said+"."+ends {
+			t.Errorf("%s: %s", name, got)
+		}
+		if got := (&words{verb: "get"}).ofContainers(begins + said); got != begins+said {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }
 

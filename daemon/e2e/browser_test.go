@@ -181,12 +181,25 @@ func (b *browser) cell(index, count int) (x, y float64) {
 	return 0, 0
 }
 
-// click clicks at the cell of an index until an expression holds: what comes in meanwhile moves the drawing.
+// click clicks at the cell of an index until an expression holds.
 func (b *browser) click(index, count int, holds string) {
 	b.t.Helper()
+	b.tryAt(index, count, holds, func(x, y float64) { b.do(chromedp.MouseClickXY(x, y)) })
+}
+
+// point points at the cell of an index until an expression holds.
+func (b *browser) point(index, count int, holds string) {
+	b.t.Helper()
+	b.tryAt(index, count, holds, func(x, y float64) {
+		b.do(chromedp.MouseEvent(chromedp.MouseMoved, x+1, y+1), chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+	})
+}
+
+// tryAt does something at the cell of an index, again and again until an expression holds: what comes in meanwhile moves the drawing.
+func (b *browser) tryAt(index, count int, holds string, do func(x, y float64)) {
+	b.t.Helper()
 	for end := time.Now().Add(patience); ; {
-		x, y := b.cell(index, count)
-		b.do(chromedp.MouseClickXY(x, y))
+		do(b.cell(index, count))
 		for range 100 {
 			if is, err := evaluate[bool](b, "!!("+holds+")"); err == nil && is {
 				return
@@ -194,7 +207,7 @@ func (b *browser) click(index, count int, holds string) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if time.Now().After(end) {
-			b.fail(fmt.Errorf("not within %v of clicks: %s", patience, holds))
+			b.fail(fmt.Errorf("not within %v of tries: %s", patience, holds))
 		}
 	}
 }

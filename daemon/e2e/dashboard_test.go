@@ -299,9 +299,7 @@ func TestDashboardOfManyIndexes(t *testing.T) {
 	b.shows("0 of 100,000 succeeded")
 	t.Logf("painted after %v", time.Since(began))
 	for _, index := range []int{0, 39, 40, 777, failing, 65_536, count - 1} {
-		x, y := b.cell(index, count)
-		b.do(chromedp.MouseEvent(chromedp.MouseMoved, x, y))
-		b.until(fmt.Sprintf(`document.querySelector('.jp-tip').textContent.startsWith('Index %d: ')`, index))
+		b.point(index, count, fmt.Sprintf(`document.querySelector('.jp-tip').textContent.startsWith('Index %d: ')`, index))
 	}
 	var pod string
 	for _, p := range d.pods("sweep") {
