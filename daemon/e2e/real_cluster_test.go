@@ -37,7 +37,7 @@ func countFrom(name string, otherwise int) int {
 }
 
 // longPatience is how long many Jobs may take on a busy machine. Kueue 0.19 asks each worker five times a second.
-const longPatience = 40 * time.Minute
+const longPatience = 70 * time.Minute
 
 // fromPage returns the block of code on a page of the documentation that a test applies.
 func fromPage(t *testing.T, page, why string) string {
