@@ -50,6 +50,12 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 			t.Errorf("%s, annotations %v", describe(&w.job.Status), p.Annotations)
 		}
 	})
+	t.Run("an index that is allowed no failure keeps no other one waiting", func(t *testing.T) {
+		w := begin(perIndex(2, 1, 0))
+		if w.endIndex(0, 1); !slices.Equal(w.indexes(), []int32{1}) {
+			t.Errorf("running %v", w.indexes())
+		}
+	})
 	t.Run("each index waits for itself", func(t *testing.T) {
 		w := begin(perIndex(2, 2, 3))
 		w.endIndex(0, 1)
@@ -80,10 +86,11 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 	})
 	t.Run("the next pod of an index continues from its latest failure", func(t *testing.T) {
 		w := newWorld(someTime, newJob(perIndex(1, 1, 9)))
-		for name, failures := range map[string]string{"a": "1", "b": "3", "c": "2"} {
+		for name, failures := range map[string][2]string{"a": {"2", "0"}, "b": {"3", "2"}, "c": {"4", "0"}} { // those that are ignored follow
 			w.orphan(name, corev1.PodFailed, func(p *corev1.Pod) {
 				p.Annotations = map[string]string{
-					batchv1.JobCompletionIndexAnnotation: "0", batchv1.JobIndexFailureCountAnnotation: failures,
+					batchv1.JobCompletionIndexAnnotation: "0", batchv1.JobIndexFailureCountAnnotation: failures[0],
+					batchv1.JobIndexIgnoredFailureCountAnnotation: failures[1],
 				}
 			})
 		}
