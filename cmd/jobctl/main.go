@@ -77,6 +77,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
 	ofJobs := extendLogs(root, flags, streams)
 	extendWait(root, flags, streams)
+	said.refused.stranger = func() bool { return to.stranger }
 	own := submitter{flags: flags, to: to, streams: streams, refused: &said.refused}
 	extendRun(root, own)
 	own.extendAttach(root)
