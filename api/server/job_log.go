@@ -74,7 +74,7 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 	}
 	if left {
 		warning.AddWarning(ctx, "", fmt.Sprintf("job %s is gone; this is what it has left (%s)", name, batch.KeepLogsAnnotation))
-	} else if opts.Follow && !opts.Previous && !hasStarted(job, time.Now()) {
+	} else if mustSayWaits(opts, job, time.Now()) {
 		warning.AddWarning(ctx, "", fmt.Sprintf("no container of job %s runs yet, and its log begins when one does; what it waits for: jobctl why jobs/%[1]s -n %s",
 			name, job.Namespace))
 	}
@@ -105,6 +105,12 @@ func (l *jobLog) job(ctx context.Context, name string) (job *batchv1.Job, left b
 
 // slowStart is after how long a Job that does not run yet is said to wait.
 const slowStart = 5 * time.Second
+
+// mustSayWaits reports whether whoever follows the log of a Job is told that it has not begun. Those who have it say what is missing
+// (jobctl submit and follow) watch the Job, and say so themselves.
+func mustSayWaits(opts *batch.JobLogOptions, job *batchv1.Job, now time.Time) bool {
+	return opts.Follow && !opts.Previous && !opts.Missing && !hasStarted(job, now)
+}
 
 // hasStarted reports whether a container of a Job runs or has run, or may soon.
 func hasStarted(job *batchv1.Job, now time.Time) bool {

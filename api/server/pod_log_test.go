@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 func TestLogs(t *testing.T) {
@@ -149,6 +151,12 @@ func TestAJobThatDoesNotStart(t *testing.T) {
 		c.change(&j.Status)
 		if got := hasStarted(j, now); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+		if said := mustSayWaits(&batch.JobLogOptions{Follow: true}, j, now); said == c.want {
+			t.Errorf("%s: told that it waits: %v", name, said)
+		}
+		if mustSayWaits(&batch.JobLogOptions{Follow: true, Missing: true}, j, now) || mustSayWaits(&batch.JobLogOptions{}, j, now) {
+			t.Errorf("%s: told what is known already", name)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -64,10 +65,35 @@ func whyUnauthorized(authorization string, now time.Time) string {
 		"(the ServiceAccount, a pod, a Secret): %s", account.Name, again)
 }
 
-// explain completes the error of a request with why the server did not know who asked, if that is what it says.
+// forbiddenTo is what jobd says to a user of the machine who may not do something.
+var forbiddenTo = regexp.MustCompile(`\bforbidden: User "unix:([^"]+)" cannot \w+ (path "/jobd/v1/)?`)
+
+// whoMay says what helps a user of the machine who may not do something; empty if that is not what a message says, or nothing helps.
+func whoMay(message string, stranger bool) string {
+	m := forbiddenTo.FindStringSubmatch(message)
+	switch {
+	case m == nil:
+		return ""
+	case stranger:
+		return fmt.Sprintf("%s is none of the users of this jobd. If they are a group, as with jobd's package the group jobd: sudo usermod -aG jobd %[1]s", m[1])
+	case m[2] != "":
+		return "Only administrators of this jobd, such as root, may do that."
+	}
+	return ""
+}
+
+// isStranger reports whether whoever asks is none of jobd's users.
+func (r *refusedRequest) isStranger() bool { return r.stranger != nil && r.stranger() }
+
+// explain completes the error of a request with why the server did not know who asked, or who may do it, if that is what it says.
 func (r *refusedRequest) explain(err error) error {
 	if sent, refused := r.credentials(); err != nil && refused && unauthorized(err.Error()) {
 		return fmt.Errorf("%w\n%s", err, whyUnauthorized(sent, time.Now()))
+	}
+	if err != nil {
+		if help := whoMay(err.Error(), r.isStranger()); help != "" {
+			return fmt.Errorf("%w\n%s", err, help)
+		}
 	}
 	return err
 }

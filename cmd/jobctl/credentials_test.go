@@ -51,3 +51,24 @@ func TestCommandsOfTheDaemon(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 }
+
+// A user of the machine is told who may do what they may not; others are not.
+func TestWhoMay(t *testing.T) {
+	const jobs = `Error from server (Forbidden): jobs.batch is forbidden: User "unix:bob" cannot list resource "jobs" in API group "batch" in the namespace "default"`
+	for _, c := range []struct {
+		message  string
+		stranger bool
+		want     string
+	}{
+		{jobs, true, "sudo usermod -aG jobd bob"},
+		{jobs, false, ""}, // of a namespace that is not theirs
+		{`error: forbidden: User "unix:bob" cannot get path "/jobd/v1/images"`, false, "administrators"},
+		{`error: forbidden: User "unix:bob" cannot get path "/jobd/v1/images"`, true, "sudo usermod -aG jobd bob"},
+		{`jobs.batch is forbidden: User "system:serviceaccount:a:b" cannot list resource "jobs"`, true, ""},
+		{`jobs.batch "x" not found`, true, ""},
+	} {
+		if got := whoMay(c.message, c.stranger); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.message, got, c.want)
+		}
+	}
+}

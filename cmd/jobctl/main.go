@@ -77,6 +77,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
 	ofJobs := extendLogs(root, flags, streams)
 	extendWait(root, flags, streams)
+	said.refused.stranger = func() bool { return to.stranger }
 	own := submitter{flags: flags, to: to, streams: streams, refused: &said.refused}
 	extendRun(root, own)
 	own.extendAttach(root)
@@ -86,7 +87,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	extendGet(root, factory, streams)
 	extendExplain(root, streams.Out)
 	extendTop(root, factory, streams)
-	root.AddCommand(own.submitCommand(), own.followCommand(), own.moveCommand(), newWhyCommand(factory, streams),
+	root.AddCommand(own.submitCommand(), own.followCommand(), own.moveCommand(), newWhyCommand(factory, streams, own.words),
 		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams),
 		newPauseCommand(factory, streams), newContinueCommand(factory, streams), newPrioritizeCommand(factory, streams),
 		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newResultsCommand(factory, streams), newWatchCommand(factory, streams),

@@ -87,8 +87,12 @@ func (m *moving) run(ctx context.Context, cmd *cobra.Command, args []string) err
 		fmt.Fprintf(m.streams.Out, "job.batch/%s goes on here\n", name)
 		return nil
 	}
-	if err := m.checkMove(ctx, mover, at, there); err != nil || m.dryRun {
+	if err := m.checkMove(ctx, mover, at, there); err != nil {
 		return err
+	}
+	if m.dryRun {
+		fmt.Fprintf(m.streams.Out, "job.batch/%s can be moved to %s (dry run)\n", name, m.on)
+		return nil
 	}
 	made, err := mover.Move(ctx)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/internal/ask"
 	"github.com/jobd/jobd/internal/handover"
@@ -157,11 +158,15 @@ func (s submitter) submitOn(at submitter, o *submit.Options, m *submit.Manifests
 
 // words are what a command needs to reach the same server, with a space before them; empty if it needs nothing.
 func (s submitter) words() (all string) {
-	if file := *s.flags.KubeConfig; file != "" && file != os.DevNull {
-		all = " --kubeconfig " + file
+	file, name := s.to.kubeconfig, s.to.context
+	if s.to.cluster {
+		file, name = *s.flags.KubeConfig, *s.flags.Context // on a socket these only stand in for what else there is
 	}
-	if name := *s.flags.Context; name != "" {
-		all += " --context " + name
+	if file != "" {
+		all = " --kubeconfig " + why.Word(file)
+	}
+	if name != "" {
+		all += " --context " + why.Word(name)
 	}
 	return all
 }

@@ -16,6 +16,8 @@ type refusedRequest struct {
 	// unauthorized says that the server did not know who asked, by what the header Authorization was.
 	unauthorized  bool
 	authorization string
+	// stranger reports whether whoever asks is none of jobd's users; nil if nobody knows.
+	stranger func() bool
 }
 
 // maxRefused is how much of a body is kept. A manifest with more has other troubles.

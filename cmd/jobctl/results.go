@@ -315,13 +315,21 @@ func (r *Results) table(streams genericiooptions.IOStreams) error {
 			cells = []string{orNone(numberOf(item.Index))}
 		}
 		cells = append(cells, item.valuesOf(names)...)
-		cells = append(cells, item.Result, orNone(numberOf(item.ExitCode)), strings.TrimSpace(item.Message))
+		cells = append(cells, item.Result, orNone(numberOf(item.ExitCode)), item.said())
 		for i := range cells {
 			cells[i] = printable.Line(cells[i])
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()
+}
+
+// said is what a pod has left; of one that has left nothing, what became of it, if its exit code does not say that.
+func (r *Result) said() string {
+	if message := strings.TrimSpace(r.Message); message != "" || r.Reason == "Error" || r.Reason == "Completed" {
+		return message
+	}
+	return r.Reason
 }
 
 func (r *Result) valuesOf(names []string) (all []string) {

@@ -58,6 +58,14 @@ func TestResults(t *testing.T) {
 		!slices.Equal(strings.Fields(lines[0]), []string{"POD", "RESULT", "EXIT", "MESSAGE"}) {
 		t.Errorf("%q", out.String())
 	}
+	// What has left nothing says at least what its exit code does not: 137 may be its memory or its deadline.
+	for want, r := range map[string]Result{
+		"OOMKilled": {Reason: "OOMKilled"}, "": {Reason: "Error"}, "mine": {Reason: "OOMKilled", Message: " mine\n"},
+	} {
+		if got := r.said(); got != want {
+			t.Errorf("%+v: %q, want %q", r, got, want)
+		}
+	}
 }
 
 func TestRetryByValues(t *testing.T) {

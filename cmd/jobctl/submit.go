@@ -159,7 +159,11 @@ func (s submitter) client() (*submit.Client, string, error) {
 		return nil, "", err
 	}
 	client, err := submit.NewClient(config)
-	return client, namespace, err
+	if err != nil {
+		return nil, "", err
+	}
+	client.Words = s.words()
+	return client, namespace, nil
 }
 
 // fail prints an error, and returns the exit code of a command that has done nothing yet.

@@ -57,6 +57,8 @@ func (t *target) ownNamespace(root *cobra.Command, flags *genericclioptions.Conf
 				return err
 			}
 			*flags.Context = "" // of another kubeconfig
+		} else {
+			t.stranger = true
 		}
 		return before(c, args)
 	}

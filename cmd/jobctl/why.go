@@ -27,7 +27,8 @@ import (
 var explained = []string{"jobs", "pods", "cronjobs", "jobsets"}
 
 // newWhyCommand makes the command that says why a Job, a pod, a CronJob or a JobSet is in the state that it is in.
-func newWhyCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+// words are what the commands in the answer need to reach the same server.
+func newWhyCommand(f cmdutil.Factory, streams genericiooptions.IOStreams, words func() string) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:                   "why (jobs/NAME | pods/NAME | cronjobs/NAME | jobsets/NAME) [-o json|yaml]",
@@ -52,14 +53,14 @@ The answer comes from the state that the daemon itself decides by. A cluster (--
   jobctl why jobs/pi -o json`,
 		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, explained),
 		Run: func(cmd *cobra.Command, args []string) {
-			cmdutil.CheckErr(printWhy(contextOf(cmd), f, streams, args, output))
+			cmdutil.CheckErr(printWhy(contextOf(cmd), f, streams, args, output, words()))
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (json, yaml)")
 	return cmd
 }
 
-func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, output string) error {
+func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, output, words string) error {
 	if output != "" && output != "json" && output != "yaml" {
 		return fmt.Errorf("unknown output format %q: one of json, yaml", output)
 	}
@@ -85,6 +86,7 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 			}
 			err = writeYAML(streams.Out, said)
 		default:
+			reaching(said.Causes, words)
 			err = why.Print(streams.Out, said)
 		}
 		if err != nil {
@@ -92,6 +94,16 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 		}
 	}
 	return nil
+}
+
+// reaching lets the commands that help reach the server that was asked, with its words: on another one they would meet another object.
+func reaching(causes []why.Cause, words string) {
+	for i := range causes {
+		for k, help := range causes[i].Help {
+			causes[i].Help[k] = strings.ReplaceAll(help, "jobctl ", "jobctl"+words+" ")
+		}
+		reaching(causes[i].Causes, words)
+	}
 }
 
 // whatHistoryHas says how a Job has ended that is gone.

@@ -111,6 +111,9 @@ func (w *words) translate(message string) string {
 	if sent, refused := w.refused.credentials(); refused && unauthorized(message) {
 		message = strings.TrimRight(message, "\n") + "\n" + whyUnauthorized(sent, time.Now())
 	}
+	if help := whoMay(message, w.refused.isStranger()); help != "" {
+		message = strings.TrimRight(message, "\n") + "\n" + help
+	}
 	if strings.HasSuffix(strings.TrimSpace(message), "certificate signed by unknown authority") {
 		message = strings.TrimRight(message, "\n") + "\nThe certificate of the server is its own. Of jobd it is in the file that \"jobctl kubeconfig\" " +
 			"makes there (--kubeconfig FILE); --certificate-authority FILE takes it alone."

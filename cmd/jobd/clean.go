@@ -26,10 +26,8 @@ are kept. With --purge the root is removed as well: database, images, logs and v
 there are volumes, --purge asks before it removes them; where nobody can be asked, it needs --yes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file != "" {
-				if err := readConfig(file, &settings, cmd.Flags()); err != nil {
-					return err
-				}
+			if err := readConfig(file, &settings, cmd.Flags()); err != nil {
+				return err
 			}
 			logger, err := newLogger(cmd.ErrOrStderr(), settings.LogLevel)
 			if err != nil {
@@ -54,7 +52,7 @@ there are volumes, --purge asks before it removes them; where nobody can be aske
 		},
 	}
 	settings.AddDirs(cmd.Flags())
-	cmd.Flags().StringVar(&file, "config", "", "the file that serve has, for its root and state")
+	addConfig(cmd.Flags(), &file, "the file that serve has, for its root and state")
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove the root too: database, images, logs, volumes")
 	cmd.Flags().BoolVar(&yes, "yes", false, "with --purge: do not ask before volumes are removed")
 	return cmd

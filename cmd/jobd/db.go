@@ -18,16 +18,13 @@ func newDBCommand() *cobra.Command {
 	db := &cobra.Command{
 		Use: "db", Short: "Maintain the database, whether the daemon runs or not", Args: cobra.NoArgs, RunE: help,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" {
-				return nil
-			}
 			return readConfig(file, &settings, cmd.Flags(), "root", "state", "socket")
 		},
 	}
 	settings.AddDirs(db.PersistentFlags())
 	db.PersistentFlags().StringVar(&settings.Socket, "socket", settings.Socket,
 		"socket of a daemon that runs (STATE/jobd.sock)")
-	db.PersistentFlags().StringVar(&file, "config", "", "the file that serve has, for its root, state and socket")
+	addConfig(db.PersistentFlags(), &file, "the file that serve has, for its root, state and socket")
 	db.AddCommand(
 		&cobra.Command{
 			Use:   "check",

@@ -27,10 +27,8 @@ meanwhile. The exit code is 1 if jobd cannot run containers here.`,
 			if format != "" && format != "json" {
 				return fmt.Errorf("--output: %q is not known: json", format)
 			}
-			if file != "" {
-				if err := readConfig(file, &settings, cmd.Flags()); err != nil {
-					return err
-				}
+			if err := readConfig(file, &settings, cmd.Flags()); err != nil {
+				return err
 			}
 			if err := settings.Complete(); err != nil {
 				return err
@@ -48,7 +46,7 @@ meanwhile. The exit code is 1 if jobd cannot run containers here.`,
 		},
 	}
 	settings.AddDirs(cmd.Flags())
-	cmd.Flags().StringVar(&file, "config", "", "the file that serve has")
+	addConfig(cmd.Flags(), &file, "the file that serve has")
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json, for programs")
 	return cmd
 }

@@ -87,7 +87,7 @@ refused, its image cannot be had, jobd could not start, or its logs could not be
 			return ephemeral.Sweep(cmd.Context(), ephemeral.DefaultDirs(), slog.New(slog.DiscardHandler))
 		}
 		if file != "" {
-			if err := readConfig(file, &r.settings, flags, "oci-runtime", "network", "shim"); err != nil {
+			if err := readFile(file, &r.settings, flags, "oci-runtime", "network", "shim"); err != nil {
 				return err
 			}
 		}

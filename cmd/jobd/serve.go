@@ -5,11 +5,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/jobd/jobd/daemon"
 	"github.com/jobd/jobd/daemon/config"
@@ -22,22 +20,21 @@ func newServeCommand() *cobra.Command {
 		Short: "Run the daemon: accept Jobs on the socket and run their pods",
 		Long: `Run the daemon: accept Jobs on the socket and run their pods.
 
-Every flag can also be set in the YAML file that --config names, under the flag's name; the command line wins.
+Every flag can also be set in a YAML file, under the flag's name; the command line wins. The jobd of the machine, which is the
+one without --root, reads /etc/jobd/jobd.yaml if that exists and --config names no other one.
 SIGTERM stops the daemon and leaves the containers running: the next jobd of the same --root picks them up again.`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	settings.AddFlags(flags)
-	flags.StringVar(&file, "config", "", "YAML file with these settings")
+	addConfig(flags, &file, "YAML file with these settings")
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		tell := systemd()
 		settings.Alive = systemdWatchdog(tell)
 		settings.Extend = func(d time.Duration) { _ = tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds())) }
-		if file != "" {
-			if err := readConfig(file, &settings, flags); err != nil {
-				return err
-			}
+		if err := readConfig(file, &settings, flags); err != nil {
+			return err
 		}
 		logger, err := newLogger(os.Stderr, settings.LogLevel)
 		if err != nil {
@@ -53,26 +50,6 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 		})
 	}
 	return cmd
-}
-
-// readConfig applies a file over the defaults, and the flags that were set over the file: all of them, or only those that
-// are named.
-func readConfig(path string, settings *config.Config, flags *pflag.FlagSet, only ...string) error {
-	given := map[string]string{}
-	flags.Visit(func(f *pflag.Flag) {
-		if len(only) == 0 || slices.Contains(only, f.Name) {
-			given[f.Name] = f.Value.String()
-		}
-	})
-	if err := settings.ReadFile(path); err != nil {
-		return err
-	}
-	for name, value := range given {
-		if err := flags.Set(name, value); err != nil {
-			return fmt.Errorf("--%s: %w", name, err)
-		}
-	}
-	return nil
 }
 
 func newLogger(w io.Writer, level string) (*slog.Logger, error) {

@@ -352,3 +352,17 @@ func TestWhyShowsTheValuesOfAnIndex(t *testing.T) {
 	}
 	t.Error("nothing says that the ConfigMap is missing")
 }
+
+// It is not said that others have succeeded where there are none.
+func TestTheRestOfFailedIndexes(t *testing.T) {
+	for completed, want := range map[string]string{"": "None has succeeded.", "2": "All others have succeeded."} {
+		j := newJob(func(j *batchv1.Job) {
+			j.Status.Conditions = ends(batchv1.JobFailed, "FailedIndexes")
+			j.Status.FailedIndexes, j.Status.CompletedIndexes = ptr.To("0-1"), completed
+		})
+		said := Job(World{Now: now, Source: why.FromRecords, Log: func(*corev1.Pod, string, bool) []string { return nil }}, j, nil)
+		if len(said.Causes) == 0 || !strings.Contains(said.Causes[0].Message, want) {
+			t.Errorf("with %q: %+v", completed, said.Causes)
+		}
+	}
+}

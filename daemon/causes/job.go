@@ -132,9 +132,13 @@ func jobEnd(v *jobView) []why.Cause {
 		)
 	case batchv1.JobReasonFailedIndexes:
 		c.Details["failedIndexes"] = ptr.Deref(status.FailedIndexes, "")
+		rest := "All others have succeeded."
+		if status.CompletedIndexes == "" {
+			rest = "None has succeeded."
+		}
 		c.Message = fmt.Sprintf(
-			"Indexes that have failed for good: %s (backoffLimitPerIndex %d). All others have succeeded.",
-			ptr.Deref(status.FailedIndexes, ""), ptr.Deref(spec.BackoffLimitPerIndex, 0),
+			"Indexes that have failed for good: %s (backoffLimitPerIndex %d). %s",
+			ptr.Deref(status.FailedIndexes, ""), ptr.Deref(spec.BackoffLimitPerIndex, 0), rest,
 		)
 	case batchv1.JobReasonCompletionsReached:
 		c.Message = fmt.Sprintf("It has all the completions that it needs: %s succeeded.", have(int(status.Succeeded)))

@@ -16,6 +16,10 @@ func TestDashboardAtAGlance(t *testing.T) {
 	d.apply(jobOf("only", "echo the answer is 42; sleep 600"))
 	d.apply(jobOf("sick", "echo no row; exit 1", "  completions: 4\n  parallelism: 4\n  backoffLimit: 100\n"))
 	d.apply(jobOf("fine", "[ $JOB_COMPLETION_INDEX -lt 3 ] || sleep 600", "  completions: 4\n  parallelism: 4\n  completionMode: Indexed\n"))
+	d.apply(jobOf("again", "exit 1", "  completions: 2\n  parallelism: 2\n  completionMode: Indexed\n  backoffLimitPerIndex: 0\n"))
+	d.failed("again", "FailedIndexes")
+	d.jobctl("retry", "jobs/again", "--index", "0")
+	d.failed("again", "FailedIndexes")
 	d.jobctl("create", "cronjob", "nightly", "--image", "busybox:1.36", "--schedule", "0 3 1 1 *", "--", "true")
 	for _, run := range []string{"first", "second"} {
 		d.jobctl("create", "job", "--from", "cronjob/nightly", run)
@@ -30,6 +34,7 @@ func TestDashboardAtAGlance(t *testing.T) {
 	b.until(`document.querySelector('tbody tr a')?.textContent === 'default/sick'`) // first, whatever its state
 	b.until(row("sick") + `?.innerText.includes('exit code 1 of container')`)
 	b.until(row("fine") + `?.querySelector('.bar .s').style.width === '75%'`)
+	b.until(row("again") + `?.cells[3].textContent === '2'`) // the index that was not tried again has failed still
 	b.until(`document.querySelectorAll('.strip a.s').length === 2`)
 
 	b.at("jobs/default/only")

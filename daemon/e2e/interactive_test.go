@@ -99,6 +99,11 @@ func TestSubmitInteractive(t *testing.T) {
 	if code != 5 || strings.TrimSpace(out) != "3" {
 		t.Errorf("piped: %d %q %s", code, out, errOut)
 	}
+	// What a command has printed that ends before it can be joined is shown all the same.
+	out, errOut, code = exitOf(t, d.jobctlWith("submit", "-i", "--image", "busybox:1.36", "--", "sh", "-c", "echo early; exit 3"), "")
+	if code != 3 || out != "early\n" {
+		t.Errorf("a quick command: %d %q %s", code, out, errOut)
+	}
 	for _, c := range []struct {
 		want string
 		args []string

@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -110,6 +111,7 @@ type drawer struct {
 
 	list []cell
 	per  int // indexes for each cell
+	told []byte
 }
 
 // describe returns what the Job says of itself.
@@ -167,12 +169,33 @@ func (d *drawer) cells(of Subject) {
 		}
 		n = max(n, d.Len()+d.job.Completions-succeeded)
 	}
+	d.told = d.onlyTold(of.Job)
+	n = max(n, d.Len()+len(d.running)+len(d.told))
 	d.per = max(1, (n+picture.MaxCells-1)/picture.MaxCells)
 	if d.list = make([]cell, (n+d.per-1)/d.per); d.per == 1 {
 		d.fill(of)
 	} else {
 		d.fillShared(of, n)
 	}
+}
+
+// onlyTold returns the states of the pods that only the status of a Job tells of: it runs elsewhere, and the pods of a cluster have no
+// records here. The indexes of an Indexed Job are in its status.
+func (d *drawer) onlyTold(j *batchv1.Job) (states []byte) {
+	if j == nil || j.Spec.ManagedBy == nil || d.indexed {
+		return nil
+	}
+	known := map[byte]int32{picture.Running: int32(len(d.running))}
+	for i := range d.all {
+		known[d.all[i].state]++
+	}
+	for _, of := range []struct {
+		state byte
+		count int32
+	}{{picture.Succeeded, j.Status.Succeeded}, {picture.Failed, j.Status.Failed}, {picture.Running, ptr.Deref(j.Status.Ready, 0)}} {
+		states = append(states, bytes.Repeat([]byte{of.state}, int(max(0, of.count-known[of.state])))...)
+	}
+	return states[:min(len(states), picture.MaxCells-min(picture.MaxCells, d.Len()+len(d.running)))]
 }
 
 // fillShared decides cells of several indexes each, which show the worst of them.
@@ -287,6 +310,11 @@ func (d *drawer) fill(of Subject) {
 		}
 		c.failures = uint8(min(int(c.failures)+int(r.Restarts), 250))
 		c.state, c.duration = r.state(), uint32(max(0, d.now.Unix()-r.Since))
+	}
+	for i, state := range d.told {
+		if c := at(int32(d.Len() + len(d.running) + i)); c != nil {
+			c.state = state
+		}
 	}
 	if of.Job != nil {
 		if d.indexed {

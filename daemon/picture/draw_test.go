@@ -77,6 +77,24 @@ func TestStatesOfCells(t *testing.T) {
 		"a pod that is being stopped": {
 			job: indexed(func(*batchv1.Job) {}), running: []Running{{Index: 0, Since: begin.Unix(), Stopping: true}}, want: "tw4",
 		},
+		"a Job that runs in a cluster, whose pods have no records here": {
+			job: func() *batchv1.Job {
+				j := jobOf(4, batchv1.NonIndexedCompletion)
+				j.Spec.ManagedBy = ptr.To("clusters.jobd.dev/prod")
+				j.Status.Succeeded, j.Status.Failed, j.Status.Ready = 2, 1, ptr.To[int32](1)
+				return j
+			}(),
+			want: "s2fr",
+		},
+		"one that has ended there": {
+			job: func() *batchv1.Job {
+				j := jobOf(1, batchv1.NonIndexedCompletion)
+				j.Spec.ManagedBy, j.Status.Succeeded = ptr.To("clusters.jobd.dev/prod"), 1
+				stop(j, batchv1.JobComplete)
+				return j
+			}(),
+			want: "s",
+		},
 		"a Job without indexes": {
 			job: jobOf(4, batchv1.NonIndexedCompletion), ended: []*history.Pod{ended(0, 0, 1, 0), ended(0, 0, 2, 1)},
 			running: []Running{{Index: -1, Since: begin.Unix()}}, want: "sfrw2",

@@ -262,7 +262,9 @@ export class Picture {
     }
     const shown = cell >= 0 ? cell : this.selected;
     this.tip.textContent = shown >= 0 && this.data ? this.describe(shown)
-      : 'Point at a cell, or use the arrow keys: Enter shows it, f goes to the next failure.';
+      : !this.states.length ? ''
+        : matchMedia('(hover: none)').matches ? 'Touch a cell to see what has run for it.'
+          : 'Point at a cell, or use the arrow keys: Enter shows it, f goes to the next failure.';
   }
 
   key(e) {

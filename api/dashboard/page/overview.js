@@ -10,13 +10,19 @@ const past = 12; // runs of a CronJob
 const rank = {Running: 0, Waiting: 1, Failing: 2, Completing: 2, Terminating: 3, Suspended: 4, Paused: 4, Preempted: 4, Failed: 5, Complete: 6};
 
 // brief keeps of a Job what the overview shows.
+// A retry counts failures anew; the indexes that it leaves alone have failed still.
 function brief(job) {
   const {metadata: m, spec, status = {}} = job;
   return {
     ns: m.namespace, name: m.name, uid: m.uid, created: m.creationTimestamp, start: status.startTime, ...jobState(job),
-    succeeded: status.succeeded ?? 0, failed: status.failed ?? 0, active: status.active ?? 0, ready: status.ready ?? 0,
+    succeeded: status.succeeded ?? 0, failed: Math.max(status.failed ?? 0, sizeOf(status.failedIndexes)), active: status.active ?? 0, ready: status.ready ?? 0,
     completions: spec.completions,
   };
+}
+
+// sizeOf is how many indexes a list such as "0,5-7" has.
+function sizeOf(list = '') {
+  return list.split(',').filter(Boolean).map(run => run.split('-').map(Number)).reduce((n, [first, last = first]) => n + last - first + 1, 0);
 }
 
 // sick reports whether a Job fails so much that it should be looked at first, whatever its state.

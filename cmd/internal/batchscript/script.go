@@ -188,9 +188,9 @@ func (r *reader) command(text string) {
 	word, _, _ := strings.Cut(text, " ")
 	switch word {
 	case "srun", "mpirun", "mpiexec":
-		r.note("%s: the image has to have it; a Job has one task for each index, so a program can be run without it", word)
+		r.note("%s: the image, or with --host the machine, has to have it; a Job has one task for each index, so a program can be run without it", word)
 	case "module":
-		r.note("module: an image has its software already: choose one by --image that has what is loaded here")
+		r.note("module: an image has its software already: choose one by --image that has what is loaded here; with --host no profile of a shell is read, which might define it")
 	case "sbatch", "scancel", "squeue", "sacct", "scontrol", "qsub", "qdel", "qstat":
 		r.note("%s: there is no batch system to speak to in a container: see jobctl explain slurm", word)
 	}

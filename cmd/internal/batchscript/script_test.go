@@ -243,9 +243,10 @@ srun ./program
 	want := []string{
 		"s:4: #SBATCH is ignored, as batch systems do it: it does not stand at the beginning of its line",
 		"s:5: #PBS is ignored beside the lines of #SBATCH",
-		"s:6: module: an image has its software already: choose one by --image that has what is loaded here",
+		"s:6: module: an image has its software already: choose one by --image that has what is loaded here; with --host no profile of a shell is read, " +
+			"which might define it",
 		"s:7: #SBATCH is ignored, as batch systems do it: it stands behind the first command",
-		"s:8: srun: the image has to have it; a Job has one task for each index, so a program can be run without it",
+		"s:8: srun: the image, or with --host the machine, has to have it; a Job has one task for each index, so a program can be run without it",
 	}
 	if !slices.Equal(s.Notes, want) || s.CPUs != 2 {
 		t.Errorf("%d CPUs; notes:\n%s", s.CPUs, strings.Join(s.Notes, "\n"))

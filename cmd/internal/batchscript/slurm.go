@@ -15,7 +15,7 @@ const (
 	oneMachine = "there is one machine, and nothing to choose: leave it out"
 	oneTask    = "a pod is one task: make it an array, or use --cpus-per-task for threads"
 	noAccounts = "nobody is charged: leave it out; a Job belongs to its namespace, which -n chooses"
-	noMail     = "no mail is sent: jobctl wait --for=finished and jobctl submit end with the Job, and what follows them can send it"
+	noMail     = "the annotation jobd.dev/notify says who is told of a Job, by mail or otherwise (docs/notices.md)"
 	noBinding  = "the kernel places the processes: leave it out"
 )
 

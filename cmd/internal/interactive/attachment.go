@@ -31,6 +31,7 @@ type attachment struct {
 	keys    *keys
 	restore func()
 	once    sync.Once
+	joined  chan struct{} // closed when what was printed before is shown
 }
 
 // ended is how a connection has ended.
@@ -42,7 +43,7 @@ type ended struct {
 
 // begin connects to a container of the pod. Its end comes as an event.
 func (r *running) begin(c *corev1.Container) *attachment {
-	a := &attachment{keys: r.keys.begin(), restore: func() {}}
+	a := &attachment{keys: r.keys.begin(), restore: func() {}, joined: make(chan struct{})}
 	terminal := kubeterm.TTY{In: r.In, Out: r.Out, Raw: c.TTY}
 	var sizes remotecommand.TerminalSizeQueue
 	if c.TTY {
@@ -70,12 +71,13 @@ func (r *running) begin(c *corev1.Container) *attachment {
 		finished <- (&attach.DefaultRemoteAttach{}).Attach(url, r.Config, in, out, errOut, c.TTY, sizes)
 	}()
 	go func() {
+		defer close(a.joined)
 		select {
 		case <-out.first:
 		case <-time.After(settles):
 		case <-r.ctx.Done():
 		}
-		out.join(r.earlier(pod, c.Name))
+		out.join(r.earlier(pod, c.Name, ptr.To[int64](earlierLines)))
 	}()
 	go func() {
 		e := &ended{}
@@ -108,11 +110,11 @@ func (a *attachment) leave() {
 	})
 }
 
-// earlier returns the end of what a container has printed so far; nothing if that cannot be read.
-func (r *running) earlier(pod *corev1.Pod, container string) []byte {
+// earlier returns the last lines of what a container has printed so far, or all of them; nothing if that cannot be read.
+func (r *running) earlier(pod *corev1.Pod, container string, tail *int64) []byte {
 	ctx, stop := context.WithTimeout(r.ctx, 5*time.Second)
 	defer stop()
-	options := &corev1.PodLogOptions{Container: container, TailLines: ptr.To[int64](earlierLines)}
+	options := &corev1.PodLogOptions{Container: container, TailLines: tail}
 	text, err := r.Client.Kubernetes.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Do(ctx).Raw()
 	if err != nil {
 		return nil

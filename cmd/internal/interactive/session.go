@@ -216,6 +216,7 @@ func (r *running) attach() {
 
 // detached takes in how a connection to the container has ended.
 func (r *running) detached(e *ended) (over bool, code int, err error) {
+	joined := r.attached.joined
 	r.attached.leave()
 	r.attached = nil
 	switch {
@@ -226,6 +227,10 @@ func (r *running) detached(e *ended) (over bool, code int, err error) {
 	case e.hangup:
 		code, err := r.signaled(syscall.SIGHUP)
 		return true, code, err
+	}
+	select {
+	case <-joined: // the container may have ended before all of it was shown
+	case <-r.ctx.Done():
 	}
 	r.retries++
 	if e.err != nil && r.retries > 1 { // the first time is mostly the end of the container
@@ -260,7 +265,7 @@ func (r *running) joinAgain() string {
 	if r.job.Namespace != metav1.NamespaceDefault {
 		command += " -n " + r.job.Namespace
 	}
-	return "join it again with: " + command
+	return "join it again with: " + command + r.Client.Words
 }
 
 // result returns the exit code of a Job that has ended.
@@ -269,6 +274,9 @@ func (r *running) result() (int, error) {
 	if err != nil {
 		return submit.ExitCannot, err
 	}
+	if r.keys == nil {
+		r.showLog()
+	}
 	switch {
 	case result.Code == submit.ExitDeadline:
 		r.screen.say(fmt.Sprintf("job %s has ended, since its deadline has passed", r.job.Name))
@@ -276,6 +284,28 @@ func (r *running) result() (int, error) {
 		r.screen.say(fmt.Sprintf("job %s: %s: %s", r.job.Name, result.Reason, result.Message))
 	}
 	return int(result.Code), nil
+}
+
+// showLog shows what the containers have printed of a Job that has ended before any of them could be joined.
+func (r *running) showLog() {
+	list, err := r.Client.Kubernetes.CoreV1().Pods(r.job.Namespace).List(r.ctx, metav1.ListOptions{
+		LabelSelector: metav1.FormatLabelSelector(r.job.Spec.Selector),
+	})
+	if err != nil {
+		return // the exit code still says something
+	}
+	r.screen.clear()
+	for i := range list.Items {
+		p := &list.Items[i]
+		if batch.PodAttempt(p.Annotations) != batch.AttemptOf(r.job.Annotations) {
+			continue
+		}
+		for k := range p.Spec.Containers {
+			if c := &p.Spec.Containers[k]; c.Stdin || c.TTY {
+				_, _ = r.Out.Write(r.earlier(p, c.Name, nil))
+			}
+		}
+	}
 }
 
 // askWhy asks the server why the Job waits, until its container runs. A cluster has no answer.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/internal/handover"
 )
 
@@ -118,8 +119,8 @@ func (m *Manifests) create(ctx context.Context, client *Client, namespace string
 		}
 	}
 	if apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("job %s exists already: choose another --name, replace it (--replace), or follow it with: jobctl follow jobs/%[1]s",
-			u.GetName())
+		return nil, fmt.Errorf("job %s exists already: choose another --name, replace it (--replace), or follow it with: jobctl follow jobs/%[1]s%s%s",
+			u.GetName(), why.InNamespace(u.GetNamespace()), client.Words)
 	}
 	if err != nil || m.Values == nil || dryRun {
 		return created, err

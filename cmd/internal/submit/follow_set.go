@@ -20,6 +20,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/jobset"
+	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/cmd/internal/progress"
 	"github.com/jobd/jobd/internal/handover"
 )
@@ -496,8 +497,8 @@ func (m *Manifests) createSet(ctx context.Context, client *Client, namespace str
 		}
 	}
 	if apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("jobset %s exists already: choose another --name, replace it (--replace), or follow it with: jobctl follow jobsets/%[1]s",
-			u.GetName())
+		return nil, fmt.Errorf("jobset %s exists already: choose another --name, replace it (--replace), or follow it with: jobctl follow jobsets/%[1]s%s%s",
+			u.GetName(), why.InNamespace(u.GetNamespace()), client.Words)
 	}
 	if err != nil {
 		return nil, err

@@ -255,15 +255,15 @@ func environment(given []string, getenv func(string) (string, bool)) ([]corev1.E
 func resources(cpu, memory string) (corev1.ResourceRequirements, error) {
 	list := corev1.ResourceList{}
 	for _, r := range []struct {
-		flag, value string
-		name        corev1.ResourceName
-	}{{"--cpu", cpu, corev1.ResourceCPU}, {"--memory", memory, corev1.ResourceMemory}} {
+		flag, value, such string
+		name              corev1.ResourceName
+	}{{"--cpu", cpu, "2 or 500m", corev1.ResourceCPU}, {"--memory", memory, "512Mi or 4Gi", corev1.ResourceMemory}} {
 		if r.value == "" {
 			continue
 		}
 		q, err := quantity.Parse(r.value)
 		if err != nil || q.Sign() <= 0 {
-			return corev1.ResourceRequirements{}, fmt.Errorf("%s: %q is not an amount such as 2, 500m or 4Gi", r.flag, r.value)
+			return corev1.ResourceRequirements{}, fmt.Errorf("%s: %q is not an amount such as %s", r.flag, r.value, r.such)
 		}
 		list[r.name] = q
 	}

@@ -30,6 +30,8 @@ const (
 type Client struct {
 	Kubernetes kubernetes.Interface
 	Dynamic    dynamic.Interface
+	// Words are what a command needs to reach the same server, with a space before them; empty if it needs nothing.
+	Words string
 }
 
 // NewClient returns a client for a server.
