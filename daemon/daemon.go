@@ -249,6 +249,26 @@ func (d *daemon) listen(context.Context) error {
 func (d *daemon) listenOn(l *listen.Listener) {
 	d.listeners = append(d.listeners, l)
 	d.onStop("a listener", func() { l.Close() })
+	if why := l.Waits(); why != nil {
+		d.config.Logger.Warn("cannot listen on an address yet: all else is served, and it is tried again", "error", why)
+		d.beside(func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+			case <-l.Opened():
+				d.config.Logger.Info("listening on the address that another process had", "address", l.Addr())
+			}
+		})
+	}
+}
+
+// waiting returns why the API is not served yet on some of its addresses.
+func (d *daemon) waiting() (why []error) {
+	for _, l := range d.listeners {
+		if err := l.Waits(); err != nil {
+			why = append(why, err)
+		}
+	}
+	return why
 }
 
 func (d *daemon) listenTLS() (err error) {

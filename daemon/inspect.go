@@ -23,6 +23,7 @@ type inspector struct {
 	workers  *worker.Pool
 	watchdog *watchdog.Watchdog
 	applier  *manifests.Applier // nil: none
+	waiting  func() []error     // for addresses of the API
 }
 
 func (i *inspector) Inspect(ctx context.Context) *inspection.Daemon {
@@ -34,6 +35,9 @@ func (i *inspector) Inspect(ctx context.Context) *inspection.Daemon {
 		is.Sections = append(is.Sections, inspection.Section{
 			Name: v.Section, Busy: v.Busy, Concern: v.Concern, Object: v.Object, Disk: v.Disk, Lasts: v.Lasts, Turns: v.Turn,
 		})
+	}
+	for _, why := range i.waiting() {
+		is.Waiting = append(is.Waiting, why.Error())
 	}
 	ctx, cancel := context.WithTimeout(ctx, loopAnswers)
 	defer cancel()

@@ -269,6 +269,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			return s.Objects, len(s.Problems)
 		})
 	}
+	figures.ShowAddresses(d.waiting)
 	unregister, err := figures.Register(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
@@ -402,7 +403,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		Authority:  d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}
-	options.Inspect = (&inspector{from.store, d.control, d.workers, d.watchdog, d.manifests}).Inspect
+	options.Inspect = (&inspector{from.store, d.control, d.workers, d.watchdog, d.manifests, d.waiting}).Inspect
 	options.DiskRoom = from.room
 	options.DiskUse = newDiskMeter(c, from.store, k).Measure
 	if from.machine.gpus != nil {

@@ -25,6 +25,8 @@ type Daemon struct {
 	Workers   Workers `json:"workers"`
 	// Manifests is nil unless a directory of manifests is applied.
 	Manifests *Manifests `json:"manifests,omitempty"`
+	// Waiting is why the API is not served yet on some of its addresses.
+	Waiting []string `json:"waiting,omitempty"`
 }
 
 // Manifests is what has become of the directory of manifests.

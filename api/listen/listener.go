@@ -26,6 +26,7 @@ type Listener struct {
 	net.Listener
 	tls         *tls.Config // nil on the socket
 	path        string      // of the socket
+	late        *late       // nil if it listens from the start
 	pods, users bool
 	managers    bool
 }
@@ -38,6 +39,17 @@ func (l *Listener) ForPods() bool { return l.pods }
 
 // ForUsers reports whether all users of this machine are let in, each as who they are.
 func (l *Listener) ForUsers() bool { return l.users }
+
+// Waits returns why it does not listen yet, which it tries again while it is served; nil if it does.
+func (l *Listener) Waits() error {
+	if l.late == nil {
+		return nil
+	}
+	return l.late.waits()
+}
+
+// Opened is closed when one that Waits listens.
+func (l *Listener) Opened() <-chan struct{} { return l.late.opened }
 
 // Serve answers by a server until that is shut down, when it returns nil. The connections are kept in a table.
 func (l *Listener) Serve(server *http.Server, c *conns.Table) error {
@@ -75,13 +87,12 @@ func (e *SocketInUseError) Error() string {
 		e.Peer.PID, processName(e.Peer.PID))
 }
 
-// AddressInUseError reports that another process listens on the port.
+// AddressInUseError reports that another process has the port.
 type AddressInUseError struct{ Address string }
 
 func (e *AddressInUseError) Error() string {
 	_, port, _ := net.SplitHostPort(e.Address)
-	return fmt.Sprintf("another process listens on %s: choose another --listen, or find it with: ss -ltnp sport = :%s",
-		e.Address, port)
+	return fmt.Sprintf("another process has the port of %s: find it with ss -tanp sport = :%s, or choose another address", e.Address, port)
 }
 
 // NotLoopbackError reports that an address can be reached from outside, which was not asked for.
@@ -188,8 +199,8 @@ func processName(pid int32) string {
 	return strings.TrimSpace(string(name))
 }
 
-// TLS listens on host:port with certificates of the authority. Addresses that are not loopback are refused
-// with a *NotLoopbackError unless exposed is set.
+// TLS listens on host:port with certificates of the authority, as soon as no other process does (Waits). Addresses that are not
+// loopback are refused with a *NotLoopbackError unless exposed is set.
 func TLS(address string, authority *Authority, exposed bool) (*Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -198,25 +209,32 @@ func TLS(address string, authority *Authority, exposed bool) (*Listener, error) 
 	if ip := net.ParseIP(host); !exposed && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, &NotLoopbackError{address}
 	}
-	l, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &AddressInUseError{address}
-	}
+	l, err := listenLate(address)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	return &Listener{Listener: l, tls: authority.serverConfig(host)}, nil
+	return &Listener{Listener: l, late: l, tls: authority.serverConfig(host)}, nil
 }
 
 // ForPods takes a free port of an address, or the one given, for clients whose addresses are among those given:
 // it authenticates them by the tokens of their ServiceAccounts, and by nothing else.
 func ForPods(at netip.AddrPort, clients netip.Prefix, authority *Authority) (*Listener, error) {
 	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(at))
+	// The users of the machine may have taken all ports that are given out: there are others, which only root can take.
+	for port := highestOfRoot; at.Port() == 0 && errors.Is(err, syscall.EADDRINUSE) && port >= lowestTried; port-- {
+		l, err = net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), port)))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("serve the API to pods: %w", err)
 	}
 	return &Listener{Listener: within{l, clients}, tls: authority.serverConfig(""), pods: true}, nil
 }
+
+// The ports that only root can take, as far as one of them is looked for.
+const (
+	highestOfRoot uint16 = 1023
+	lowestTried   uint16 = 512
+)
 
 // within accepts connections from some addresses only. The network should keep others from the port; a connection that
 // it lets through is closed before a byte is read.

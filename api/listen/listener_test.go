@@ -110,11 +110,6 @@ func TestAddressesToListenOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	_, err = TLS(first.Addr().String(), a, false)
-	var used *AddressInUseError
-	if !errors.As(err, &used) {
-		t.Errorf("a port that is taken: %v", err)
-	}
 	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "example.com:0"} {
 		var outside *NotLoopbackError
 		if _, err := TLS(address, a, false); !errors.As(err, &outside) {

@@ -2,17 +2,16 @@ package listen
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
-// ForManagers listens on host:port, which other machines may reach, with a certificate that was given. As for pods, clients are known by
-// the tokens of ServiceAccounts and by nothing else: neither the administrator's token nor certificates of users are of use there.
+// ForManagers listens on host:port, which other machines may reach, with a certificate that was given, as soon as no other process
+// does (Waits). As for pods, clients are known by the tokens of ServiceAccounts and by nothing else: neither the administrator's token
+// nor certificates of users are of use there.
 func ForManagers(address, certificate, key string) (*Listener, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, fmt.Errorf("listen on %q: an address is HOST:PORT, such as 0.0.0.0:6444: %w", address, err)
@@ -21,14 +20,11 @@ func ForManagers(address, certificate, key string) (*Listener, error) {
 	if _, err := given.get(nil); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &AddressInUseError{address}
-	}
+	l, err := listenLate(address)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	return &Listener{Listener: l, managers: true, tls: &tls.Config{
+	return &Listener{Listener: l, late: l, managers: true, tls: &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: given.get,
 	}}, nil
 }

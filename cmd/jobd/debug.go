@@ -100,6 +100,9 @@ func writeInspection(out io.Writer, is *inspection.Daemon) error {
 	if m := is.Manifests; m != nil {
 		fmt.Fprintf(w, "\nMANIFESTS\t%s\t%d objects, %d problems\n", m.Dir, m.Objects, len(m.Problems))
 	}
+	for _, why := range is.Waiting {
+		fmt.Fprintf(w, "\nADDRESSES\t%s\n", why)
+	}
 	p := is.Workers
 	fmt.Fprintf(w, "\nWORKERS\t%d pods, %d steps under way, %d stuck; %d slots free, %d pods wait for one\n", p.Pods, len(p.Steps), p.Stuck, p.Free, p.Waiting)
 	for _, t := range p.Tenants[:min(len(p.Tenants), tenantsShown)] {

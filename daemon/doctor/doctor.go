@@ -70,6 +70,7 @@ var checks = []check{
 	{"programs", "", Lack, programs},
 	{"GPUs", "", Lack, gpus},
 	{"notices", "jobctl notify lists the receivers; jobctl notify test NAME tries one", Lack, lostNotices},
+	{"addresses", "end that process, or choose another address; all else is served meanwhile", Lack, addresses},
 	{"manifests", "see docs/operating.md, Manifests in a directory", Lack, manifestsDir},
 }
 

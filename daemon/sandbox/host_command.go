@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/api/hostimage"
 	"github.com/jobd/jobd/api/runas"
 	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/internal/mountlist"
 	"github.com/jobd/jobd/internal/nss"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/oci"
@@ -150,7 +151,7 @@ func hostDirs() (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+	mounts, err := mountlist.Get(func(m *mountinfo.Info) (skip, stop bool) {
 		return strings.Count(m.Mountpoint, "/") > 1, false
 	})
 	if err != nil {

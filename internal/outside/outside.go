@@ -14,6 +14,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/internal/mountlist"
 )
 
 const (
@@ -173,7 +175,7 @@ func check(fd int) error {
 	if is.Mask&unix.STATX_MNT_ID == 0 {
 		return nil // Linux before 5.8 does not say what is mounted there
 	}
-	found, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+	found, err := mountlist.Get(func(m *mountinfo.Info) (skip, stop bool) {
 		here := uint64(m.ID) == is.Mnt_id
 		return !here, here
 	})

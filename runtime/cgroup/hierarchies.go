@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/jobd/jobd/internal/mountlist"
 )
 
 // Hierarchies are the places where this host has its control groups mounted: a single one with cgroup v2, one for each
@@ -35,7 +37,7 @@ func (h hierarchy) dir(group string) string { return filepath.Join(h.mount, grou
 
 // Find reads from this process's mount table where the hierarchies are.
 func Find() (Hierarchies, error) {
-	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	mounts, err := mountlist.Get(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
 		return Hierarchies{}, fmt.Errorf("find control groups: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/internal/mountlist"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
@@ -79,7 +80,7 @@ func (v *Volumes) limit(data string, is *record) (warning string, err error) {
 // unlimited words a warning.
 func (v *Volumes) unlimited(data, reason string) string {
 	on := "of an unknown type"
-	if mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(data)); err == nil && len(mounts) > 0 {
+	if mounts, err := mountlist.Get(mountinfo.ParentsFilter(data)); err == nil && len(mounts) > 0 {
 		last := mounts[0]
 		for _, m := range mounts {
 			if len(m.Mountpoint) >= len(last.Mountpoint) {

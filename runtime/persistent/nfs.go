@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/internal/mountlist"
 )
 
 // NFS is a directory that a server exports (NFSVolumeSource).
@@ -70,7 +72,7 @@ func inMountTable(path string) (bool, error) {
 	} else if err != nil {
 		return false, err
 	}
-	mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(filepath.Join(parent, filepath.Base(path))))
+	mounts, err := mountlist.Get(mountinfo.SingleEntryFilter(filepath.Join(parent, filepath.Base(path))))
 	return len(mounts) > 0, err
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/internal/mountlist"
 )
 
 // maxDescriptors is how many open files and mappings of processes are looked at. A pod that has more is measured only
@@ -115,7 +117,7 @@ func (u *unlinked) mountsOf(pid int) map[uint64]*mountinfo.Info {
 	if err != nil {
 		return nil
 	}
-	list, err := mountinfo.GetMountsFromReader(bytes.NewReader(content), nil)
+	list, err := mountlist.From(bytes.NewReader(content), nil)
 	if err != nil {
 		return nil
 	}

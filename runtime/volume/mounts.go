@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/internal/mountlist"
 	"github.com/jobd/jobd/internal/outside"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
@@ -137,7 +138,7 @@ func keepAlone(point string) error {
 
 // mountPoints lists what is mounted below a directory, in the order of mounting.
 func mountPoints(dir string) ([]*mountinfo.Info, error) {
-	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
+	infos, err := mountlist.Get(func(i *mountinfo.Info) (skip, stop bool) {
 		return !strings.HasPrefix(i.Mountpoint, strings.TrimSuffix(dir, "/")+"/"), false
 	})
 	if err != nil {

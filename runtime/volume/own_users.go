@@ -5,9 +5,9 @@ import (
 	"os"
 
 	"github.com/containerd/errdefs"
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/internal/mountlist"
 	"github.com/jobd/jobd/runtime/userns"
 )
 
@@ -19,7 +19,7 @@ func mappable(path string, namespace *os.File) error {
 		return unix.Close(tree)
 	}
 	kind := "unknown type"
-	if on, findErr := newHostMounts(mountinfo.GetMounts).of(path); findErr == nil {
+	if on, findErr := newHostMounts(mountlist.Get).of(path); findErr == nil {
 		kind = "type " + on.FSType
 	}
 	return fmt.Errorf("%s is on a file system of %s, whose files cannot have the users of a pod's own user namespace "+

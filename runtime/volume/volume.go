@@ -17,13 +17,13 @@ import (
 	"sync"
 
 	"github.com/containerd/errdefs"
-	"github.com/moby/sys/mountinfo"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/internal/layout"
+	"github.com/jobd/jobd/internal/mountlist"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/untrusted"
@@ -95,7 +95,7 @@ func (v *Volumes) SetUp(ctx context.Context, pod *corev1.Pod, users string) (map
 	if err != nil {
 		return nil, err
 	}
-	out, host := map[string][]specs.Mount{}, newHostMounts(mountinfo.GetMounts)
+	out, host := map[string][]specs.Mount{}, newHostMounts(mountlist.Get)
 	for c := range podspec.Workload(&pod.Spec) {
 		if err := checkUse(c, sources); err != nil {
 			return nil, err
@@ -122,7 +122,7 @@ func (v *Volumes) Ephemeral(
 	if err := checkUse(c, sources); err != nil {
 		return nil, err
 	}
-	return mounts(c, sources, newHostMounts(mountinfo.GetMounts))
+	return mounts(c, sources, newHostMounts(mountlist.Get))
 }
 
 // sources ensures that the pod has its volumes, and returns them by name.
@@ -269,7 +269,7 @@ func (v *Volumes) keepRestrictions(pod *corev1.Pod, c *corev1.Container, mounts 
 		s := &pod.Spec.Volumes[i]
 		hosts[s.Name] = s.HostPath != nil || s.NFS != nil || s.PersistentVolumeClaim != nil || s.Ephemeral != nil
 	}
-	host := newHostMounts(mountinfo.GetMounts)
+	host := newHostMounts(mountlist.Get)
 	for i := range c.VolumeMounts {
 		m := &mounts[i]
 		if !hosts[c.VolumeMounts[i].Name] || strings.HasPrefix(m.Source, v.root+"/") { // which are directories of jobd's own

@@ -224,13 +224,15 @@ func (l *Line) look(ctx context.Context, client *ssh.Client) (code int, user str
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
-	out, err := s.Output(look + l.socket())
+	said := &words{} // no more of it than has a use, whoever speaks there
+	s.Stdout = said
+	err = s.Run(look + l.socket())
 	_ = s.Close()
 	var ended *ssh.ExitError
 	if !errors.As(err, &ended) {
 		return 0, ""
 	}
-	return ended.ExitStatus(), strings.TrimSpace(string(out))
+	return ended.ExitStatus(), strings.TrimSpace(said.String())
 }
 
 // unanswered finds out why sshd did not connect to the socket, which its answer does not say. If it seems to be all right there, a jobctl

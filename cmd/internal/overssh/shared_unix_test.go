@@ -3,12 +3,18 @@
 package overssh
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // Who makes the directory of another user's ssh before that user does, finds nothing there, and keeps it from nothing.
@@ -84,5 +90,59 @@ func TestWhoHasTakenAPlace(t *testing.T) {
 	}
 	if err := private(home); err == nil || !strings.Contains(err.Error(), "user 1234") {
 		t.Errorf("it belongs to another user: %v", err)
+	}
+}
+
+// A machine that speaks without an end takes no memory here.
+func TestAMachineThatSpeaksWithoutAnEnd(t *testing.T) {
+	const much = 32 << 20
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		config := &ssh.ServerConfig{NoClientAuth: true}
+		config.AddHostKey(signer)
+		there, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, channels, requests, err := ssh.NewServerConn(there, config)
+		if err != nil {
+			return
+		}
+		go ssh.DiscardRequests(requests)
+		for asked := range channels {
+			c, requests, err := asked.Accept()
+			if err != nil {
+				return
+			}
+			for r := range requests {
+				_ = r.Reply(true, nil)
+				for range much >> 10 {
+					_, _ = c.Write(bytes.Repeat([]byte("x"), 1<<10))
+				}
+				_, _ = c.SendRequest("exit-status", false, []byte{0, 0, 0, isMissing})
+				_ = c.Close()
+			}
+		}
+	}()
+	client, err := ssh.Dial("tcp", l.Addr().String(), &ssh.ClientConfig{HostKeyCallback: ssh.InsecureIgnoreHostKey()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	code, user := New(Address{Socket: "/s"}, io.Discard).look(t.Context(), client)
+	if code != isMissing || len(user) > maxWords {
+		t.Errorf("code %d, and %d bytes are held", code, len(user))
 	}
 }

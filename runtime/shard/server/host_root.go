@@ -14,6 +14,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/internal/mountlist"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 	"github.com/jobd/jobd/runtime/untrusted"
@@ -41,9 +42,9 @@ func (l *launcher) showHost(h *protocol.Host) error {
 	crash.At("shard.host.shown")
 	// What is mounted for other containers would be kept from being unmounted where mounts are not shared.
 	for before := math.MaxInt; ; { // a place may have several mounts, one over the other
-		mounted, err := ownMounts()
+		mounted, err := mountlist.Get(nil)
 		if err != nil {
-			return err
+			return fmt.Errorf("mounts: %w", err)
 		}
 		mounted = slices.DeleteFunc(mounted, func(m *mountinfo.Info) bool {
 			below, found := strings.CutPrefix(m.Mountpoint, h.At)
@@ -74,20 +75,6 @@ func (l *launcher) isAway() error {
 		return fmt.Errorf("show the host in its own mount namespace: %w", errdefs.ErrInternal)
 	}
 	return nil
-}
-
-// ownMounts returns what is mounted in the calling thread's mount namespace.
-func ownMounts() ([]*mountinfo.Info, error) {
-	f, err := os.Open("/proc/thread-self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	infos, err := mountinfo.GetMountsFromReader(f, nil)
-	if err != nil {
-		return nil, fmt.Errorf("mounts: %w", err)
-	}
-	return infos, nil
 }
 
 // linkHost makes the symlinks that the host has in its root, such as /bin, in a root file system that is mounted and that nothing uses

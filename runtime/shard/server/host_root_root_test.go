@@ -9,13 +9,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/internal/mountlist"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 	"github.com/jobd/jobd/runtime/thread"
 )
 
 // placesHere returns where something is mounted in the calling thread's mount namespace, in the order of paths.
 func placesHere() (all []string, err error) {
-	mounted, err := ownMounts()
+	mounted, err := mountlist.Get(nil)
 	for _, m := range mounted {
 		all = append(all, m.Mountpoint)
 	}
