@@ -239,7 +239,11 @@ func means(a netip.Addr) []netip.Addr {
 type authorizer struct{ docker.Authorizer }
 
 func (a authorizer) Authorize(ctx context.Context, req *http.Request) error {
-	return a.Authorizer.Authorize(forAnswers(ctx), req)
+	err := a.Authorizer.Authorize(forAnswers(ctx), req)
+	if err != nil {
+		unsent(req)
+	}
+	return err
 }
 
 func (a authorizer) AddResponses(ctx context.Context, responses []*http.Response) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -146,6 +147,59 @@ func TestPushThatStalls(t *testing.T) {
 			t.Errorf("%s: %v", rule, err)
 		}
 		cancel()
+	}
+}
+
+// What a registry wants to have where nothing is sent, or refuses once it has asked for it, is given up: who sends it does not wait for
+// somebody to take it.
+func TestPushThatIsNotSent(t *testing.T) {
+	for rule, answer := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
+		"it leads to this machine": func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPost {
+				return false
+			}
+			w.Header().Set("Location", "http://127.0.0.1:1/x")
+			w.WriteHeader(http.StatusAccepted)
+			return true
+		},
+		"its token ends, and it gives no other": func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == "/token" {
+				_, _ = w.Write([]byte("{}"))
+				return true
+			}
+			if r.Method != http.MethodPut {
+				return false
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="x",scope="repository:x:pull,push"`, r.Host))
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		},
+	} {
+		r := registry.Start(t, registry.Options{Wrap: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !answer(w, r) {
+					next.ServeHTTP(w, r)
+				}
+			})
+		}})
+		i := newImages(t, Options{})
+		if _, err := i.Import(t.Context(), layered(t, "x").Docker(), "x:1"); err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() {
+			_, err := i.Push(context.WithoutCancel(t.Context()), "x:1", r.Host+"/x:1", nil, nil)
+			failed <- err
+		}()
+		select {
+		case err := <-failed:
+			if err == nil {
+				t.Errorf("%s: it is pushed", rule)
+			}
+		case <-time.After(30 * time.Second):
+			t.Errorf("%s: it is pushed for ever", rule)
+		}
 	}
 }
 

@@ -85,6 +85,7 @@ func (i *Images) transport(base *http.Transport, t *transfer, to *destinations) 
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := t.to.check(req.URL); err != nil {
+		unsent(req)
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
@@ -122,6 +123,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			func() { cancel(&silence{fmt.Errorf("the registry sent nothing for %s", t.stall)}) })}
 	resp.Body.(*body).timer.Stop()
 	return resp, nil
+}
+
+// unsent closes the body of a request that is not sent. Of a push whoever writes it would wait for ever for it to be read.
+func unsent(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
 }
 
 // checkCoding refuses what the fetcher would decode without a bound: zstd may take half a gigabyte of memory, and codings of codings
