@@ -99,8 +99,8 @@ func (b *bench) day(ctx context.Context) error {
 		return err
 	}
 	b.report.figure("Day/separate-per-one", []float64{rate / one}, "ratio")
-	b.report.table("Once all are created, and once all have ended", "pods of one Job / s", "separate Jobs / s", "ratio", "most RssAnon MB", "at rest MB", "database MB",
-		"start ms")
+	b.report.table("Once all are created, and once all have ended", "pods of one Job / s", "separate Jobs / s", "ratio", "most RssAnon MB",
+		"at rest MB", "database MB", "start ms")
 	b.report.row(fmt.Sprintf("%.0f", one), fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.2f", rate/one), fmt.Sprintf("%.0f", most),
 		fmt.Sprintf("%.0f", rest.Anon), size, fmt.Sprintf("%.0f", start.Seconds()*1000))
 	b.report.table(fmt.Sprintf("What clients read of %d Jobs, ms", n), "", "a page of 500 as a table", "one Job by its label", "all as a table", "MB of that")
