@@ -35,10 +35,10 @@ const (
 type target struct {
 	cluster bool // the server that kubectl would use with the same arguments
 	socket  string
-	users   bool   // the socket is that of all users of the machine
+	users   bool // the socket is that of all users of the machine
 	// stranger: jobd has given whoever runs this no namespace there.
 	stranger bool
-	verb    string // the command, without what is below it; empty if the arguments name none
+	verb     string // the command, without what is below it; empty if the arguments name none
 	// context is where the socket was found, kubeconfig its file, empty if that is the default, and namespace what it begins in.
 	context, kubeconfig, namespace string
 	named                          bool   // by --socket or --server
