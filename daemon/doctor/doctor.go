@@ -64,7 +64,7 @@ var checks = []check{
 	{"open files", "raise it: ulimit -n 1048576, or LimitNOFILE=infinity in the unit", Lack, openFiles},
 	{
 		"registry",
-		"configure a mirror or a proxy (docs/images.md#mirrors-and-proxies), or import images: jobctl image import docker://IMAGE",
+		"configure a mirror or a proxy (docs/images.md#mirrors-and-proxies), or import images, or make them (docs/images.md)",
 		Lack, registry,
 	},
 	{"programs", "", Lack, programs},

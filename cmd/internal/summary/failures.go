@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/cmd/internal/progress"
 )
 
@@ -24,12 +25,16 @@ func (r *Report) Failures() (all []progress.Failure) {
 	if r.result() != "failed" {
 		return nil
 	}
+	unknown := "failed"
+	if batch.AttemptOf(r.Job.Annotations) > 1 { // whose pods are not looked at
+		unknown = "failed in an earlier attempt"
+	}
 	indexes := map[string][]int{}
 	for _, o := range r.outcomes() {
 		if o.state != progress.Failed {
 			continue
 		}
-		cause := o.cause()
+		cause := o.cause(unknown)
 		i := slices.IndexFunc(all, func(f progress.Failure) bool { return f.Cause == cause })
 		if i < 0 {
 			i = len(all)
@@ -59,8 +64,8 @@ func (r *Report) Failures() (all []progress.Failure) {
 	return all
 }
 
-// cause says in a word or two how it failed. Names and numbers that differ for each pod are not in it.
-func (o *outcome) cause() string {
+// cause says in a word or two how it failed, and unknown if that is not known. Names and numbers that differ for each pod are not in it.
+func (o *outcome) cause(unknown string) string {
 	p := o.pod
 	switch {
 	case p != nil && p.State != progress.Succeeded && p.Reason != "" && p.Reason != "Error":
@@ -68,7 +73,7 @@ func (o *outcome) cause() string {
 	case p != nil && p.ExitCode != nil:
 		return fmt.Sprintf("exit code %d", *p.ExitCode)
 	}
-	return cmp.Or(o.kind, "failed")
+	return cmp.Or(o.kind, unknown)
 }
 
 // indexList writes indexes in ascending order as a status does, "2,5-7", and no more of them than fit a line.

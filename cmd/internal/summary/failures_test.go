@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/cmd/internal/progress"
 )
 
@@ -34,7 +35,12 @@ func TestFailures(t *testing.T) {
 		"as the last pod of the index did": {Report{Job: indexed("0-7", ptr.To("8")), Pods: []*progress.Pod{
 			with(pod("a", 8, progress.Failed, 1), "Error"), pod("b", 8, progress.Failed, 2),
 		}}, "1 exit code 2: 8"},
-		"of pods that are not known":    {Report{Job: indexed("0-3,7,8", ptr.To("4-6"))}, "3 failed: 4-6"},
+		"of pods that are not known": {Report{Job: indexed("0-3,7,8", ptr.To("4-6"))}, "3 failed: 4-6"},
+		"of an attempt before the Job was retried": {Report{Job: func() *batchv1.Job {
+			j := indexed("0-3,7,8", ptr.To("4-6"))
+			j.Annotations = map[string]string{batch.AttemptsAnnotation: `[{"attempt": 1}]`}
+			return j
+		}(), Pods: []*progress.Pod{pod("a", 5, progress.Failed, 3)}}, "2 failed in an earlier attempt: 4,6; 1 exit code 3: 5"},
 		"what did not run has no cause": {Report{Job: indexed("", nil), Pods: []*progress.Pod{pod("a", 2, progress.Failed, 1)}}, "1 exit code 1: 2"},
 		"pods of a Job without indexes": {
 			Report{
