@@ -1,10 +1,12 @@
 package listen
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,11 +19,15 @@ import (
 	"github.com/jobd/jobd/internal/files"
 )
 
-// WriteKubeconfig writes what an administrator's kubectl needs to reach the address, for the owner alone.
+// WriteKubeconfig writes what an administrator's kubectl needs to reach the address, for the owner alone, unless that is there already:
+// others may have filled the disk.
 func (a *Authority) WriteKubeconfig(path string, address net.Addr) error {
 	data, err := a.Kubeconfig(address, holder{Role: roles.Role{Name: core.RoleAdmin}})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, data) {
+		return os.Chmod(path, 0o600)
 	}
 	return files.ReplaceDurably(path, data, 0o600)
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/internal/files"
 )
 
 // HeldError says that another process holds the lock.
@@ -56,7 +58,7 @@ func take(path string, childWait time.Duration) (*Lock, error) {
 		file.Close()
 		return nil, err
 	}
-	if err := writePID(file); err != nil {
+	if err := writePID(file); err != nil && !files.Full(err) { // others may have filled the disk: the lock has no name then
 		file.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}

@@ -143,8 +143,8 @@ func (r *runtimes) test(ctx context.Context, h runtime.Handler, print string) (o
 	verdicts := readVerdicts(cache)
 	if works := (verdict{Fingerprint: full, Version: o.Version}); verdicts[command] != works {
 		verdicts[command] = works
-		if err := writeVerdicts(cache, verdicts); err != nil {
-			return ociRuntime{}, err
+		if err := writeVerdicts(cache, verdicts); err != nil { // others may have filled the disk
+			r.config.Logger.Warn("cannot keep that an OCI runtime works: the next start tries it again", "path", h.Path, "error", err)
 		}
 	}
 	r.tested[print] = o

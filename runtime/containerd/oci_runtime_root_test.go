@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jobd/jobd/internal/files"
+	"github.com/jobd/jobd/internal/layout"
 )
 
 func TestMissingOCIRuntimeNamesThePackage(t *testing.T) {
@@ -50,6 +53,26 @@ func TestAnOCIRuntimeThatFailedIsTriedAgain(t *testing.T) {
 		t.Fatalf("with one that fails: %v", err)
 	}
 	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	r.open(t)
+	r.Close()
+}
+
+// Others may have filled the disk when a new jobd, or a new kernel, starts.
+func TestAnOCIRuntimeNeedsNoDisk(t *testing.T) {
+	needRoot(t)
+	if _, err := exec.LookPath("crun"); err != nil {
+		t.Skip("needs crun")
+	}
+	r, dir := &rig{}, t.TempDir()
+	r.configure(t, filepath.Join(dir, "root"), filepath.Join(dir, "state"), "crun")
+	t.Cleanup(func() {
+		if err := Clean(context.Background(), r.config.Root, r.config.State); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.MkdirAll(layout.Root(r.config.Root).OCIRuntimes()+files.Unfinished, 0o700); err != nil { // so nothing can be written
 		t.Fatal(err)
 	}
 	r.open(t)
