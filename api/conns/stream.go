@@ -35,6 +35,14 @@ func (c *Conn) Begin() *Stream {
 	return s
 }
 
+// Broken says that a stream has ended before its request was answered. Whoever is hung up on for that is so at once, though very many
+// may wait for the table: that learns it from the server.
+func (c *Conn) Broken() {
+	if !c.breaks.Allow() {
+		_ = c.Conn.Close()
+	}
+}
+
 // Hold says that the stream has a place, or waits for one, until Release. Nil has none.
 func (s *Stream) Hold() { s.set(false) }
 

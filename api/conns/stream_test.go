@@ -62,3 +62,31 @@ func TestWhoLeavesStreamsLooseIsHungUpOn(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoBreaksOffStreamsIsHungUpOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := New(1000)
+		greedy, patient := pipeFrom(table, "a"), pipeFrom(table, "b")
+		defer func() {
+			for _, c := range []*Conn{greedy, patient} {
+				_ = c.Close()
+			}
+		}()
+		for range breakBurst {
+			greedy.Broken()
+			patient.Broken()
+		}
+		hungUp := func(c *Conn) bool { return c.SetDeadline(time.Time{}) != nil }
+		if hungUp(greedy) || hungUp(patient) {
+			t.Error("one is hung up on that has broken off as many as may be at a time")
+		}
+		greedy.Broken()
+		for range 10 * breakBurst {
+			time.Sleep(time.Second / breakRate)
+			patient.Broken()
+		}
+		if !hungUp(greedy) || hungUp(patient) {
+			t.Errorf("hung up on: %t, %t", hungUp(greedy), hungUp(patient))
+		}
+	})
+}

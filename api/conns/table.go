@@ -34,6 +34,13 @@ const (
 	looseTime = time.Second
 )
 
+// A client may break off breakBurst streams of a connection of HTTP/2, and breakRate a second after that, as watches that it needs no more.
+// Beyond that it is hung up on: to begin a stream and break it off costs it nothing, and the server a request each time (CVE-2023-44487).
+const (
+	breakRate  = 10
+	breakBurst = 100
+)
+
 // Table holds the open connections of a listener, by the peer that has opened them. There is always room for a
 // new one: when too many do nothing, one of the peer that has most of those is closed, so that a client which opens
 // connections without end takes the place of its own.
@@ -71,7 +78,7 @@ func (l *countedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		counted := &Conn{Conn: c, table: l.table, Peer: peerName(c)}
+		counted := newConn(c, l.table, peerName(c))
 		if _, local := c.LocalAddr().(*net.UnixAddr); !local && counted.Peer != Loopback &&
 			!l.table.inTime(counted.Peer) {
 			_ = c.Close()
@@ -105,8 +112,9 @@ func (t *Table) inTime(peer string) bool {
 // Conn is one connection in the table.
 type Conn struct {
 	net.Conn
-	table *Table
-	Peer  string
+	table  *Table
+	Peer   string
+	breaks *rate.Limiter // of streams that the client breaks off
 
 	// Guarded by the table.
 	requests int           // that are served on it
@@ -114,6 +122,10 @@ type Conn struct {
 	gone     bool
 	loose    int           // streams that hold no place
 	since    time.Duration // the sum of the times since when that is so, from the table's beginning
+}
+
+func newConn(c net.Conn, t *Table, peer string) *Conn {
+	return &Conn{Conn: c, table: t, Peer: peer, breaks: rate.NewLimiter(breakRate, breakBurst)}
 }
 
 // NetConn returns the connection itself.

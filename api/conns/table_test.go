@@ -11,7 +11,7 @@ import (
 // pipeFrom returns a connection of a peer.
 func pipeFrom(table *Table, peer string) *Conn {
 	ours, _ := net.Pipe()
-	c := &Conn{Conn: ours, table: table, Peer: peer}
+	c := newConn(ours, table, peer)
 	table.change(func() {
 		table.open++
 		c.park()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 
@@ -58,6 +59,10 @@ func Empty(ctx context.Context, dir string) error {
 		}
 	}
 }
+
+// giveWay lets others have the processor after each entry. A goroutine that makes one short system call after the other is interrupted
+// every 10 ms alone, and a tenant may have dozens of trees removed at a time: others wait for all of them each time that they wait.
+var giveWay = runtime.Gosched
 
 // remover removes one tree.
 type remover struct {
@@ -145,6 +150,7 @@ func (r *remover) pass(dir, depth int) (some bool, err error) {
 			if err := r.remove(dir, name, depth); err != nil {
 				return some, err
 			}
+			giveWay()
 		}
 		// That most likely were all of them, which the caller finds out for less than another look costs.
 		if some && n < len(r.buffer)/2 {

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -125,6 +126,9 @@ func (v *Volumes) Ephemeral(
 	return mounts(c, sources, newHostMounts(mountlist.Get))
 }
 
+// giveWay lets others have the processor after each volume: a pod may have thousands, and dozens of pods theirs at a time.
+var giveWay = runtime.Gosched
+
 // sources ensures that the pod has its volumes, and returns them by name.
 func (v *Volumes) sources(ctx context.Context, pod *corev1.Pod, users string) (map[string]source, error) {
 	var namespace *os.File
@@ -151,6 +155,7 @@ func (v *Volumes) sources(ctx context.Context, pod *corev1.Pod, users string) (m
 			return nil, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", volume.Name, err)
 		}
 		sources[volume.Name] = source
+		giveWay()
 	}
 	return sources, nil
 }
