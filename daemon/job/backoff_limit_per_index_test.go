@@ -1,6 +1,8 @@
 package job
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/internal/heap"
 )
 
 func perIndex(completions, parallelism, limit int32) func(*batchv1.JobSpec) {
@@ -112,6 +116,58 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 			t.Error(describe(&w.job.Status))
 		}
 	})
+}
+
+// TestDue: of failed pods in any order, those are visited whose end is past, and the earliest of the others says when to look again.
+func TestDue(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		var h heap.Heap[*pod]
+		ends := make([]int64, r.IntN(12))
+		for i := range ends {
+			ends[i] = 1 + r.Int64N(20)
+			h.Push(&pod{finished: uint32(ends[i])})
+		}
+		slices.Sort(ends)
+		limit := r.Int64N(22)
+		past := slices.IndexFunc(ends, func(end int64) bool { return end > limit })
+		want := int64(0)
+		if past >= 0 {
+			want = ends[past]
+		} else {
+			past = len(ends)
+		}
+		var visited []int64
+		next := due(h, 0, limit, func(p *pod) { visited = append(visited, int64(p.finished)) })
+		if slices.Sort(visited); !slices.Equal(visited, ends[:past]) || next != want {
+			t.Fatalf("of %v at %d: %v, next %d", ends, limit, visited, next)
+		}
+	}
+}
+
+// TestReplacementsInBatches: where not all that is due can be created at once, the lowest indexes come first, and the others keep their counts.
+func TestReplacementsInBatches(t *testing.T) {
+	w := begin(perIndex(5, 5, 3))
+	w.settings.Batch = 2
+	for _, i := range []int32{4, 1, 3, 0} {
+		w.endIndex(i, 1)
+	}
+	var batches [][]int32
+	w.after = func(d Decision) {
+		var indexes []int32
+		for _, n := range d.Create {
+			if n.Failures != 1 {
+				t.Errorf("index %d carries on from %d failures", n.Index, n.Failures)
+			}
+			indexes = append(indexes, n.Index)
+		}
+		if len(indexes) > 0 {
+			batches = append(batches, indexes)
+		}
+	}
+	if w.pass(time.Minute); fmt.Sprint(batches) != "[[0 1] [3 4]]" || w.job.Status.Failed != 4 || !slices.Equal(w.indexes(), []int32{0, 1, 2, 3, 4}) {
+		t.Errorf("created %v, running %v, %s", batches, w.indexes(), describe(&w.job.Status))
+	}
 }
 
 func TestAnIndexThatSucceededIsComplete(t *testing.T) {
