@@ -1,0 +1,27 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jobd/jobd/daemon/host"
+)
+
+// TestClockHelp: what is advised is there.
+func TestClockHelp(t *testing.T) {
+	for _, c := range []struct {
+		place   host.Place
+		systemd bool
+		want    string
+	}{
+		{"", true, "systemctl enable --now systemd-timesyncd"},
+		{"", false, "chrony"},
+		{host.InWSL, false, "chrony"},
+		{host.InContainer, false, "synchronize it there"},
+		{host.InContainer, true, "synchronize it there"},
+	} {
+		if help := clockHelp(c.place, c.systemd); !strings.Contains(help, c.want) || strings.Contains(help, "systemctl") != strings.Contains(c.want, "systemctl") {
+			t.Errorf("%q, systemd %t: %s", c.place, c.systemd, help)
+		}
+	}
+}
