@@ -46,6 +46,25 @@ func failedPod(code int32, reason string) *corev1.Pod {
 	return p
 }
 
+// TestHeadingOfSeveralCauses: who reads the first line alone learns of all of them.
+func TestHeadingOfSeveralCauses(t *testing.T) {
+	for want, briefs := range map[string][]string{
+		"":                                 {"", ""},
+		"no memory":                        {"", "no memory", "no memory"},
+		"exit code 1; back-off of 10s":     {"exit code 1; back-off of 10s", "exit code 1"},
+		"2 causes: exit code 1; no memory": {"exit code 1", "no memory"},
+		"5 causes: a1; b2; c3; and 2 more": {"a1", "b2", "c3", "d4", "e5"},
+	} {
+		var causes []why.Cause
+		for _, brief := range briefs {
+			causes = append(causes, why.Cause{Causes: []why.Cause{{Brief: brief}}})
+		}
+		if got := heading(causes); got != want {
+			t.Errorf("of %q it is %q, want %q", briefs, got, want)
+		}
+	}
+}
+
 // TestWhyAJobIsInItsState looks for the type, the words and the help of a cause, and for causes that must not be told.
 func TestWhyAJobIsInItsState(t *testing.T) {
 	failed := func(j *batchv1.Job) { j.Status.Conditions = ends(batchv1.JobFailed, "BackoffLimitExceeded") }
