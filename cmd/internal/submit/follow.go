@@ -198,7 +198,7 @@ func pointers[T any](items []T) []*T {
 }
 
 func (r *following) followLogs() {
-	log := &jobLog{client: r.Client, job: r.job, out: shown{r.show, r.Display.Flush, &r.flow}}
+	log := &jobLog{client: r.Client, job: r.job, out: shown{fromAttempt(batch.AttemptOf(r.job.Annotations), r.show), r.Display.Flush, &r.flow}}
 	r.wait.Go(func() {
 		err := log.follow(r.ctx)
 		switch {
@@ -208,6 +208,20 @@ func (r *following) followLogs() {
 			r.send(update{is: logsEnded, err: err})
 		}
 	})
+}
+
+// fromAttempt shows what a Job has printed from an attempt on: what an earlier one has printed was followed then, and would be taken for
+// what the retry does. A chunk without a source continues the one before.
+func fromAttempt(attempt int, show func(progress.Chunk)) func(progress.Chunk) {
+	wanted := true
+	return func(c progress.Chunk) {
+		if c.Pod != "" {
+			wanted = max(c.Attempt, 1) >= attempt
+		}
+		if wanted {
+			show(c)
+		}
+	}
 }
 
 // show shows what a pod has printed, or as a message that some of that is missing.
