@@ -19,6 +19,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/cmd/internal/progress"
 )
 
@@ -450,7 +451,7 @@ func (r *following) next() []string {
 	for _, c := range said.Causes {
 		for _, help := range c.Help {
 			if c.Type == end.Reason && strings.HasPrefix(help, "jobctl retry ") {
-				return append(commands, help)
+				return append(commands, why.Reaching(help, r.Client.Words))
 			}
 		}
 	}
