@@ -20,7 +20,8 @@ func TestClockHelp(t *testing.T) {
 		{host.InContainer, false, "synchronize it there"},
 		{host.InContainer, true, "synchronize it there"},
 	} {
-		if help := clockHelp(c.place, c.systemd); !strings.Contains(help, c.want) || strings.Contains(help, "systemctl") != strings.Contains(c.want, "systemctl") {
+		help := clockHelp(c.place, c.systemd)
+		if calls := strings.Contains(help, "systemctl"); !strings.Contains(help, c.want) || calls != strings.Contains(c.want, "systemctl") {
 			t.Errorf("%q, systemd %t: %s", c.place, c.systemd, help)
 		}
 	}
