@@ -65,6 +65,23 @@ func TestHeadingOfSeveralCauses(t *testing.T) {
 	}
 }
 
+// TestWhoseDeadlineItWas: a pod and its Job have one of the same name each.
+func TestWhoseDeadlineItWas(t *testing.T) {
+	p := failedPod(137, "Error")
+	p.Status.Reason, p.Spec.ActiveDeadlineSeconds = "DeadlineExceeded", ptr.To[int64](5)
+	j := newJob(func(j *batchv1.Job) {
+		j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+	})
+	if said := Job(World{Now: now, Source: why.FromRecords}, j, []*corev1.Pod{p}); said.Reason != "ran longer than the pod's activeDeadlineSeconds of 5s" {
+		t.Errorf("of the pod: %q", said.Reason)
+	}
+	j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded)
+	j.Spec.ActiveDeadlineSeconds = ptr.To[int64](9)
+	if said := Job(World{Now: now, Source: why.FromRecords}, j, nil); said.Reason != "ran longer than its activeDeadlineSeconds of 9s" {
+		t.Errorf("of the Job: %q", said.Reason)
+	}
+}
+
 // TestWhyAJobIsInItsState looks for the type, the words and the help of a cause, and for causes that must not be told.
 func TestWhyAJobIsInItsState(t *testing.T) {
 	failed := func(j *batchv1.Job) { j.Status.Conditions = ends(batchv1.JobFailed, "BackoffLimitExceeded") }
