@@ -111,7 +111,7 @@ type Job struct {
 	PodMemory int64 `json:"podMemory,omitempty"`
 	// PodSeconds is for how long pods ran, all together, without the time in which they were paused.
 	PodSeconds float64 `json:"podSeconds,omitempty"`
-	// Succeeded, Failed and Stopped count the pods that ran, by their ends. Stopped are those that were deleted.
+	// Succeeded, Failed and Stopped count the pods that ran, by their results.
 	Succeeded int `json:"succeeded,omitempty"`
 	Failed    int `json:"failed,omitempty"`
 	Stopped   int `json:"stopped,omitempty"`
@@ -184,7 +184,8 @@ type Pod struct {
 	// Result is Succeeded, Failed or Stopped; Reason is that of the pod or of the container that has failed.
 	Result string `json:"result"`
 	Reason string `json:"reason,omitempty"`
-	// ExitCode is 0 of a pod that has succeeded, and of one that has failed that of the container that has failed last.
+	// ExitCode is 0 of a pod that has succeeded, of one that has failed that of the container that has failed last, and of one that was
+	// stopped, or that its Job has given up (restartPolicy OnFailure), that of the last failure after which a container was restarted.
 	// Nil: no container of it has ended by itself.
 	ExitCode *int `json:"exitCode,omitempty"`
 	// Values are those of its index (jobd.dev/index-env), unless they are long.
@@ -217,7 +218,7 @@ func duration(seconds float64) time.Duration { return time.Duration(seconds * fl
 const (
 	PodSucceeded = "Succeeded"
 	PodFailed    = "Failed"
-	// PodStopped: it was deleted before it had ended, by somebody or with its Job.
+	// PodStopped: it was deleted before it had ended, by somebody or with its Job, but not by a Job that gives up its restarts.
 	PodStopped = "Stopped"
 )
 

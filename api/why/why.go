@@ -85,6 +85,12 @@ func Word(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
+// Reaching lets a command that helps reach the server that was asked, by words with a space before them, or none: on another one it would
+// meet another object.
+func Reaching(help, words string) string {
+	return strings.ReplaceAll(help, "jobctl ", "jobctl"+words+" ")
+}
+
 // Cause is one reason.
 type Cause struct {
 	// Type is a word that programs can compare: WaitsForRoom, BackOff, OOMKilled ...

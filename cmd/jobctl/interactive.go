@@ -117,8 +117,8 @@ func (s submitter) attachJob(cmd *cobra.Command, name string) int {
 	}
 	switch {
 	case !reads:
-		return s.fail(fmt.Errorf("no container of job %s reads a terminal or the standard input (stdin: true): jobctl follow jobs/%[1]s shows what it prints, "+
-			"and jobctl exec -it POD -- sh enters a pod of it", name), submit.ExitFailed)
+		return s.fail(fmt.Errorf("no container of job %s reads a terminal or the standard input (stdin: true): jobctl%[2]s follow jobs/%[1]s shows what it prints, "+
+			"and jobctl%[2]s exec -it POD -- sh enters a pod of it", name, s.words()), submit.ExitFailed)
 	case terminal && !interactive.IsTerminal(s.streams.In):
 		return s.fail(fmt.Errorf("job %s reads a terminal, and the standard input here is none", name), submit.ExitFailed)
 	}
@@ -192,7 +192,7 @@ func (s submitter) sayWhy(client kubernetes.Interface, pod *corev1.Pod, remove, 
 // give removes a pod for which nobody waits any more, or says that it stays.
 func (s submitter) give(client kubernetes.Interface, pod *corev1.Pod, remove bool) {
 	if !remove {
-		fmt.Fprintf(s.streams.ErrOut, "pod %s goes on waiting; delete it with: jobctl delete pods/%[1]s -n %s\n", pod.Name, pod.Namespace)
+		fmt.Fprintf(s.streams.ErrOut, "pod %s goes on waiting; delete it with: jobctl%[3]s delete pods/%[1]s -n %[2]s\n", pod.Name, pod.Namespace, s.words())
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

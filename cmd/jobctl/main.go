@@ -88,7 +88,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	extendExplain(root, streams.Out)
 	extendTop(root, factory, streams)
 	root.AddCommand(own.submitCommand(), own.followCommand(), own.moveCommand(), newWhyCommand(factory, streams, own.words),
-		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams),
+		newRetryCommand(factory, streams, own.words), newSuspendCommand(factory, streams), newResumeCommand(factory, streams),
 		newPauseCommand(factory, streams), newContinueCommand(factory, streams), newPrioritizeCommand(factory, streams),
 		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newResultsCommand(factory, streams), newWatchCommand(factory, streams),
 		newSimulateCommand(factory, streams), newDashboardCommand(factory, streams), newImageCommand(dial, streams),

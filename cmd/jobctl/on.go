@@ -168,6 +168,9 @@ func (s submitter) words() (all string) {
 	if name != "" {
 		all += " --context " + why.Word(name)
 	}
+	if s.to.named && !s.to.cluster { // by --socket: what the environment or a context names is found again
+		all += " --socket " + why.Word(s.to.socket)
+	}
 	return all
 }
 

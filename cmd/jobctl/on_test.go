@@ -18,6 +18,12 @@ func TestWordsThatReachTheSameServer(t *testing.T) {
 		want, suggests string
 	}{
 		{"the socket", target{}, "/dev/null", "", "", "jobctl retry jobs/x"},
+		{"a socket that the environment names", target{socket: "/a/s"}, "/dev/null", "", "", "jobctl retry jobs/x"},
+		{"a socket that a flag names", target{socket: "/my jobd/s", named: true}, "/dev/null", "", " --socket '/my jobd/s'",
+			"jobctl --socket '/my jobd/s' retry jobs/x"},
+		{"a machine that a flag names", target{socket: "ssh://lab", named: true}, "/dev/null", "", " --socket ssh://lab",
+			"jobctl --socket ssh://lab retry jobs/x"},
+		{"a cluster by --server", target{cluster: true, named: true}, "", "big", " --context big", "jobctl --context big retry jobs/x"},
 		{"the users' socket, where a kubeconfig in no directory names the namespace", target{users: true}, "/proc/self/fd/5", "", "",
 			"jobctl retry jobs/x"},
 		{"ssh by a context, as a user", target{users: true, context: "lab"}, "/proc/self/fd/5", "", " --context lab", "jobctl --context lab retry jobs/x"},

@@ -30,11 +30,13 @@ type retrying struct {
 	change retry.Container
 	ask    retry.Request
 	params []string
+	// words are what a command that is advised needs to reach the same server.
+	words func() string
 }
 
 // newRetryCommand makes the command that runs again what failed of a Job.
-func newRetryCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
-	r := retrying{IOStreams: streams}
+func newRetryCommand(f cmdutil.Factory, streams genericiooptions.IOStreams, words func() string) *cobra.Command {
+	r := retrying{IOStreams: streams, words: words}
 	cmd := &cobra.Command{
 		Use:                   "retry (jobs/NAME... | -l SELECTOR | --all) [--memory 2x] [--cpu 2x] [--image IMAGE] [-c CONTAINER] [--deadline 2x] [--pod-deadline 2x] [--param NAME=VALUE] [--index LIST]",
 		DisableFlagsInUseLine: true,
@@ -198,6 +200,6 @@ func (r *retrying) tell(j *batchv1.Job) {
 		}
 	}
 	if ptr.Deref(j.Spec.Suspend, false) {
-		fmt.Fprintf(r.ErrOut, "job.batch/%s is suspended: jobctl resume jobs/%s\n", j.Name, j.Name)
+		fmt.Fprintf(r.ErrOut, "job.batch/%s is suspended: jobctl%s resume jobs/%[1]s\n", j.Name, r.words())
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/jobd/jobd/cmd/internal/overssh"
 	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/internal/systemd"
 )
 
 const (
@@ -193,12 +194,19 @@ func unreachable(err error, socket string) (unreached error) {
 		)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf(
-			"jobd does not answer on %s: start it with \"sudo systemctl start jobd\" or \"sudo jobd serve\", or name its socket "+
-				"by --socket or $%s; \"sudo jobd run\" runs a single Job without it",
-			socket, socketVariable,
+			"jobd does not answer on %s: start it with %s, or name its socket by --socket or $%s; \"sudo jobd run\" runs a single Job without it",
+			socket, starts(systemd.Runs()), socketVariable,
 		)
 	}
 	return fmt.Errorf("jobd does not answer on %s: %w", socket, err)
+}
+
+// starts returns what starts jobd on this machine.
+func starts(systemd bool) string {
+	if systemd {
+		return `"sudo systemctl start jobd" or "sudo jobd serve"`
+	}
+	return `"sudo jobd serve"`
 }
 
 func userName() string {

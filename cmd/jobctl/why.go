@@ -96,11 +96,11 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 	return nil
 }
 
-// reaching lets the commands that help reach the server that was asked, with its words: on another one they would meet another object.
+// reaching lets the commands that help reach the server that was asked.
 func reaching(causes []why.Cause, words string) {
 	for i := range causes {
 		for k, help := range causes[i].Help {
-			causes[i].Help[k] = strings.ReplaceAll(help, "jobctl ", "jobctl"+words+" ")
+			causes[i].Help[k] = why.Reaching(help, words)
 		}
 		reaching(causes[i].Causes, words)
 	}

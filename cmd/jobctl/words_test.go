@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jobd/jobd/internal/systemd"
 )
 
 const mixed = `
@@ -116,6 +118,13 @@ func TestKindsThatAreNotServed(t *testing.T) {
 	}
 }
 
+func TestStartsIsWhatTheMachineHas(t *testing.T) {
+	if with, without := starts(true), starts(false); !strings.Contains(with, "systemctl start jobd") ||
+		strings.Contains(without, "systemctl") || !strings.Contains(without, "sudo jobd serve") {
+		t.Errorf("with systemd %s, without %s", with, without)
+	}
+}
+
 // TestWordsOfFailures provokes what goes wrong for everybody once.
 func TestWordsOfFailures(t *testing.T) {
 	d := startDaemon(t)
@@ -128,7 +137,7 @@ func TestWordsOfFailures(t *testing.T) {
 	}{
 		{
 			"no daemon", []string{"--socket", away, "get", "jobs"}, 1,
-			[]string{"jobd does not answer on " + away, "systemctl start jobd", "jobd serve", "jobd run"},
+			[]string{"jobd does not answer on " + away, "start it with " + starts(systemd.Runs()), "jobd run"},
 		},
 		{
 			"a context that does not exist", []string{"--kubeconfig", d.kubeconfig, "--context", "nosuch", "get", "jobs"}, 1,

@@ -35,7 +35,7 @@ var structured = map[string]string{
 // writeConfig writes the settings of serve as a commented YAML file, in the order of their flags.
 func writeConfig(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Settings of jobd. \"systemctl restart jobd\" applies them; containers keep running.\n")
+	b.WriteString("# Settings of jobd, which reads them when it starts (systemctl restart jobd, if it is a service of systemd); containers keep running.\n")
 	b.WriteString("# Each is also a flag of \"jobd serve\", which wins over this file.\n")
 	flags := newServeCommand().Flags()
 	flags.SortFlags = false

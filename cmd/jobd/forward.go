@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 
@@ -79,7 +80,6 @@ func (w *forwarding) run(ctx context.Context) (err error) {
 		return err
 	}
 	w.options.Logger = w.options.Logger.With("cluster", w.options.Cluster)
-	klog.SetSlogLogger(w.options.Logger)
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = w.kubeconfig
 	if w.options.Remote, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: w.context}).
@@ -89,6 +89,7 @@ func (w *forwarding) run(ctx context.Context) (err error) {
 	const perSecond = 200 // requests; the cluster has its own limits
 	w.options.Remote.QPS, w.options.Remote.Burst = perSecond, 2*perSecond
 	w.options.Remote.UserAgent = "jobd-forward/" + version
+	klog.SetSlogLogger(slog.New(forward.Quiet(w.options.Logger.Handler(), w.options.Remote.Host)))
 	w.options.Local = &rest.Config{
 		Host: "http://jobd",
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

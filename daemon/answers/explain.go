@@ -6,6 +6,7 @@ package answers
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -336,7 +337,7 @@ func (q *question) jobSet(js *jobsetv1.JobSet) (*why.Explanation, error) {
 func (q *question) world() causes.World {
 	return causes.World{
 		Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Claim: q.claim, Peak: q.peak, Past: q.past, Log: q.log, Disk: q.Disk(),
-		TTL: q.TTL, InUse: q.inUse(), JobLog: q.jobLog, Forwarder: q.forwarder,
+		TTL: q.TTL, InUse: q.inUse(), ExitCodes: q.exitCodes, JobLog: q.jobLog, Forwarder: q.forwarder,
 	}
 }
 
@@ -407,6 +408,21 @@ func (q *question) past(j *batchv1.Job) (runs wire.Runs) {
 		return err
 	})
 	return runs
+}
+
+// exitCodes returns those that the history has of the pods of a Job.
+func (q *question) exitCodes(j *batchv1.Job) (codes []wire.ExitCode) {
+	if !q.may("jobs."+wire.Group, j.Namespace) {
+		return nil
+	}
+	_ = q.Store.View(func(s *store.Snapshot) error {
+		jobs, _, err := history.Read(s, wire.Query{Namespace: j.Namespace, Name: j.Name, Since: j.CreationTimestamp.Time, Limit: 10})
+		if at := slices.IndexFunc(jobs, func(of wire.Job) bool { return of.UID == string(j.UID) && !of.Part }); err == nil && at >= 0 {
+			codes = jobs[at].ExitCodes
+		}
+		return err
+	})
+	return codes
 }
 
 // podsOf returns the pods of a Job that have not succeeded, as many as are explained.

@@ -92,6 +92,8 @@ type World struct {
 	Past func(j *batchv1.Job) history.Runs
 	// Log returns the last lines that a container has written, of its last attempt or the one before.
 	Log func(p *corev1.Pod, container string, previous bool) []string
+	// ExitCodes are those of the pods of a Job that has ended, also of pods that are gone; it may be nil.
+	ExitCodes func(j *batchv1.Job) []history.ExitCode
 	// JobLog returns the last lines of a Job, also of pods that are gone; it may be nil.
 	JobLog func(j *batchv1.Job) []string
 }
@@ -193,7 +195,7 @@ var podCauses = []podCause{
 func Job(w World, j *batchv1.Job, pods []*corev1.Pod) *why.Explanation {
 	v := &jobView{World: w, job: j, pods: pods, end: batch.End(&j.Status)}
 	all := Gather(jobCauses, v)
-	state, message := v.state(why.Reason(all))
+	state, message := v.state(heading(all))
 	if w.Forecast != nil && w.Forecast.Ends != nil {
 		message += " Its end is " + w.Forecast.Ends.Brief(w.Now) + "."
 	}
@@ -218,6 +220,27 @@ func Pod(w World, p *corev1.Pod, j *batchv1.Job) *why.Explanation {
 func NoJob(w World, namespace, name string) *why.Explanation {
 	v := &jobView{World: w, job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}
 	return w.Explain("Job", v.job, "Gone", "is not there any more, and jobd expects that one of its name succeeds.", jobExpected(v))
+}
+
+// heading says in a few words why, and names each reason where there are several: who reads only the first line must not take one for all.
+func heading(causes []why.Cause) string {
+	const most = 3
+	var briefs []string
+	for i := range causes {
+		brief := why.Reason(causes[i : i+1])
+		if brief != "" && !slices.ContainsFunc(briefs, func(said string) bool { return strings.Contains(said, brief) }) {
+			briefs = append(briefs, brief)
+		}
+	}
+	n := len(briefs)
+	if n < 2 {
+		return strings.Join(briefs, "")
+	}
+	more := ""
+	if n > most {
+		briefs, more = briefs[:most], fmt.Sprintf("; and %d more", n-most)
+	}
+	return fmt.Sprintf("%d causes: %s%s", n, strings.Join(briefs, "; "), more)
 }
 
 // Gather returns what the causes of a list say, in their order.
@@ -288,6 +311,6 @@ var lacksAccount = regexp.MustCompile(`error looking up service account [^/ ]+/(
 // silent returns the world without what takes time to find out.
 func (w *World) silent() World {
 	quiet := *w
-	quiet.Log, quiet.JobLog, quiet.Peak, quiet.Past = nil, nil, nil, nil
+	quiet.Log, quiet.JobLog, quiet.Peak, quiet.Past, quiet.ExitCodes = nil, nil, nil, nil, nil
 	return quiet
 }

@@ -46,6 +46,42 @@ func failedPod(code int32, reason string) *corev1.Pod {
 	return p
 }
 
+// TestHeadingOfSeveralCauses: who reads the first line alone learns of all of them.
+func TestHeadingOfSeveralCauses(t *testing.T) {
+	for want, briefs := range map[string][]string{
+		"":                                 {"", ""},
+		"no memory":                        {"", "no memory", "no memory"},
+		"exit code 1; back-off of 10s":     {"exit code 1; back-off of 10s", "exit code 1"},
+		"2 causes: exit code 1; no memory": {"exit code 1", "no memory"},
+		"5 causes: a1; b2; c3; and 2 more": {"a1", "b2", "c3", "d4", "e5"},
+	} {
+		var causes []why.Cause
+		for _, brief := range briefs {
+			causes = append(causes, why.Cause{Causes: []why.Cause{{Brief: brief}}})
+		}
+		if got := heading(causes); got != want {
+			t.Errorf("of %q it is %q, want %q", briefs, got, want)
+		}
+	}
+}
+
+// TestWhoseDeadlineItWas: a pod and its Job have one of the same name each.
+func TestWhoseDeadlineItWas(t *testing.T) {
+	p := failedPod(137, "Error")
+	p.Status.Reason, p.Spec.ActiveDeadlineSeconds = "DeadlineExceeded", ptr.To[int64](5)
+	j := newJob(func(j *batchv1.Job) {
+		j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+	})
+	if said := Job(World{Now: now, Source: why.FromRecords}, j, []*corev1.Pod{p}); said.Reason != "ran longer than the pod's activeDeadlineSeconds of 5s" {
+		t.Errorf("of the pod: %q", said.Reason)
+	}
+	j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded)
+	j.Spec.ActiveDeadlineSeconds = ptr.To[int64](9)
+	if said := Job(World{Now: now, Source: why.FromRecords}, j, nil); said.Reason != "ran longer than its activeDeadlineSeconds of 9s" {
+		t.Errorf("of the Job: %q", said.Reason)
+	}
+}
+
 // TestWhyAJobIsInItsState looks for the type, the words and the help of a cause, and for causes that must not be told.
 func TestWhyAJobIsInItsState(t *testing.T) {
 	failed := func(j *batchv1.Job) { j.Status.Conditions = ends(batchv1.JobFailed, "BackoffLimitExceeded") }

@@ -157,18 +157,44 @@ func jobFailures(v *jobView) []why.Cause {
 	}
 	// A pod that is deleted counts as failed before it has ended.
 	if n := int(v.job.Status.Failed) - v.terminating(); len(failed) == 0 && n > 0 && v.neverStarted() == nil {
-		c := why.Cause{Type: "PodsGone", Message: "1 pod failed, and its object is gone. What it has printed may still be there."}
+		c := why.Cause{Type: "PodsGone", Brief: v.exitCodes()}
+		with := ""
+		if c.Brief != "" {
+			with = " with " + c.Brief
+		}
+		c.Message = fmt.Sprintf("1 pod failed%s, and its object is gone. What it has printed may still be there.", with)
 		if n > 1 {
-			c.Message = fmt.Sprintf("%s failed, and their objects are gone. What they have printed may still be there.", pods(n))
+			c.Message = fmt.Sprintf("%s failed%s, and their objects are gone. What they have printed may still be there.", pods(n), with)
 		} else if v.JobLog != nil && v.job.Status.Succeeded == 0 { // then the Job's log is that of the pod
 			if c.Log = v.JobLog(v.job); len(c.Log) > 0 {
-				c.Message = "1 pod failed, and its object is gone. What it has printed is kept."
+				c.Message = fmt.Sprintf("1 pod failed%s, and its object is gone. What it has printed is kept.", with)
 			}
 		}
 		c.Help = []string{fmt.Sprintf("jobctl logs jobs/%s%s --prefix --all-restarts", v.job.Name, why.InNamespace(v.job.Namespace))}
 		told = append(told, c)
 	}
 	return told
+}
+
+// exitCodes says which exit codes the pods of a Job that has ended had that have failed, the most frequent first; empty if that is not known.
+func (v *jobView) exitCodes() string {
+	if v.ExitCodes == nil || v.end == nil {
+		return ""
+	}
+	var codes []string
+	for _, c := range v.ExitCodes(v.job) {
+		if c.Code != 0 {
+			codes = append(codes, fmt.Sprint(c.Code))
+		}
+	}
+	switch n := len(codes); n {
+	case 0:
+		return ""
+	case 1:
+		return "exit code " + codes[0]
+	default:
+		return "exit codes " + strings.Join(codes[:n-1], ", ") + " and " + codes[n-1]
+	}
 }
 
 // terminating is how many pods were deleted and have not ended.

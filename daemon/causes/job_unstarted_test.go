@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
 )
 
@@ -128,6 +129,25 @@ func TestProgramsThatWouldNotRunAgain(t *testing.T) {
 	}
 }
 
+// TestExitCodesOfPodsThatAreGone: they are in the history.
+func TestExitCodesOfPodsThatAreGone(t *testing.T) {
+	for want, codes := range map[string][]history.ExitCode{
+		"":                        {{Code: 0, Count: 1}},
+		"exit code 3":             {{Code: 0, Count: 2}, {Code: 3, Count: 1}},
+		"exit codes 3, 137 and 1": {{Code: 3, Count: 4}, {Code: 137, Count: 2}, {Code: 1, Count: 1}},
+	} {
+		j := newJob(func(j *batchv1.Job) {
+			j.Status.Failed = 1
+			j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+		})
+		said := Job(World{Now: now, Source: why.FromRecords, ExitCodes: func(*batchv1.Job) []history.ExitCode { return codes }}, j, nil)
+		c := why.Find(said.Causes, "PodsGone")
+		if c == nil || want != "" && !strings.Contains(c.Message, "1 pod failed with "+want) || said.Reason != want {
+			t.Errorf("%v: %q, %+v", codes, said.Reason, c)
+		}
+	}
+}
+
 // TestLastLinesOfAPodThatIsGone: with restartPolicy OnFailure the pod goes with its Job, and what it has printed is all that says why.
 func TestLastLinesOfAPodThatIsGone(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -145,6 +165,9 @@ func TestLastLinesOfAPodThatIsGone(t *testing.T) {
 			j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
 		})
 		said := Job(World{Now: now, Source: why.FromRecords, JobLog: func(*batchv1.Job) []string { return tc.kept }}, j, nil)
+		if said.Reason != "" {
+			t.Errorf("%s: the reason is %q, and no exit code is known", name, said.Reason)
+		}
 		c := why.Find(said.Causes, "PodsGone")
 		if c == nil || !strings.Contains(c.Message, tc.want) || (len(c.Log) > 0) != strings.HasSuffix(tc.want, "is kept.") {
 			t.Errorf("%s: %+v", name, c)

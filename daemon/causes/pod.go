@@ -221,7 +221,7 @@ func podRejected(v *podView) []why.Cause {
 	case "Preempting":
 		c.Message = "It made room for a critical pod whose manifest names this node."
 	case "DeadlineExceeded":
-		c.Brief = "ran longer than its activeDeadlineSeconds of " + seconds(v.pod.Spec.ActiveDeadlineSeconds)
+		c.Brief = "ran longer than the pod's activeDeadlineSeconds of " + seconds(v.pod.Spec.ActiveDeadlineSeconds)
 		c.Message = fmt.Sprintf("It ran longer than its activeDeadlineSeconds (%s) allows.", seconds(v.pod.Spec.ActiveDeadlineSeconds))
 	}
 	return []why.Cause{c}

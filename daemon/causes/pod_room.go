@@ -268,8 +268,8 @@ func (v *podView) noDevice(c *why.Cause, s prospect.Shortage) why.Cause {
 		c.Help = append(c.Help, "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml")
 	}
 	if kind, ok := strings.CutSuffix(string(s.Resource), ".shared"); ok {
-		c.Message += fmt.Sprintf(" Those of %s are shared if jobd.yaml says so.", kind)
-		c.Help = append(c.Help, fmt.Sprintf("echo 'devices: {%s: {replicas: 4}}' | sudo tee -a /etc/jobd/jobd.yaml && sudo systemctl restart jobd", kind))
+		c.Message += fmt.Sprintf(" Those of %s are shared if jobd.yaml says so, which jobd reads when it starts.", kind)
+		c.Help = append(c.Help, fmt.Sprintf("echo 'devices: {%s: {replicas: 4}}' | sudo tee -a /etc/jobd/jobd.yaml", kind))
 	}
 	return *c
 }

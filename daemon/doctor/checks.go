@@ -175,6 +175,17 @@ func clock(context.Context, *patient) (string, error) {
 	return "it is synchronized", nil
 }
 
+// clockHelp says what synchronizes the clock here.
+func clockHelp(place host.Place, systemd bool) string {
+	switch {
+	case place == host.InContainer:
+		return "a container has the clock of its machine: synchronize it there"
+	case systemd:
+		return "systemctl enable --now systemd-timesyncd"
+	}
+	return "start a client of NTP, such as chrony (apt install chrony)"
+}
+
 func openFiles(context.Context, *patient) (string, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -16,6 +16,8 @@ import (
 	"sync"
 
 	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/host"
+	"github.com/jobd/jobd/internal/systemd"
 )
 
 // Level says how much a finding matters.
@@ -60,8 +62,8 @@ var checks = []check{
 	{"user namespaces", "pods that ask for hostUsers: false wait; see docs/security.md", Lack, userNamespaces},
 	{"AppArmor", "apt install apparmor", Lack, appArmor},
 	{"disk", "make room, or choose another disk with --root", Lack, disk},
-	{"clock", "systemctl enable --now systemd-timesyncd", Lack, clock},
-	{"open files", "raise it: ulimit -n 1048576, or LimitNOFILE=infinity in the unit", Lack, openFiles},
+	{"clock", clockHelp(host.Where(), systemd.Runs()), Lack, clock},
+	{"open files", "raise it: ulimit -n 1048576, or LimitNOFILE=infinity in the unit of systemd", Lack, openFiles},
 	{
 		"registry",
 		"configure a mirror or a proxy (docs/images.md#mirrors-and-proxies), or import images, or make them (docs/images.md)",

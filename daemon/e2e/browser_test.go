@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -138,6 +139,14 @@ func evaluate[T any](b *browser, expression string) (T, error) {
 func (b *browser) at(place string) {
 	b.t.Helper()
 	value[string](b, fmt.Sprintf("location.hash = '#/' + %q", place))
+}
+
+// wide makes the screen so many pixels wide.
+func (b *browser) wide(pixels int64) {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: pixels, Height: 900}); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // loses makes every request fail whose address fits one of the patterns.

@@ -37,6 +37,40 @@ func TestDashboardAtAGlance(t *testing.T) {
 	b.until(row("again") + `?.cells[3].textContent === '2'`) // the index that was not tried again has failed still
 	b.until(`document.querySelectorAll('.strip a.s').length === 2`)
 
+	// On a phone too what fails and why is on the screen.
+	b.wide(390)
+	for cell, head := range map[int]string{3: "Failed", 7: "Why"} {
+		b.until(fmt.Sprintf(`getComputedStyle(%s.cells[%d], '::before').content.includes(%q)`, row("sick"), cell, head))
+	}
+	b.until(`[...document.querySelectorAll('td')].every(c => c.getBoundingClientRect().right <= 390)`)
+	b.wide(1280)
+
+	b.at("cronjobs/default/nightly")
+	b.until(`document.querySelectorAll('.strip a.s').length === 2`)
+	b.shows("default/second")
+	b.shows("0 3 1 1 *")
+	b.until(`/Next\s[^]*-01-01 03:00:00/.test(document.body.innerText)`) // of 24 hours, in whatever language
+	b.at("jobs/default/second")
+	b.until(`document.querySelector('.head a')?.textContent === 'CronJob nightly'`)
+	for _, nowhere := range []string{"cronjobs/nightly", "nosuch", "jobs/default/only/more", "history/x"} {
+		b.at(nowhere)
+		b.until(`document.querySelector('main code')?.textContent === '#/` + nowhere + `'`)
+	}
+	b.at("cronjobs/nightly")
+	b.until(`document.querySelector('main a')?.getAttribute('href') === '#/cronjobs/default/nightly'`)
+
+	// Of an earlier Job of the same name nothing is shown.
+	d.apply(jobOf("twice", "exit 3"))
+	d.failed("twice", "BackoffLimitExceeded")
+	d.jobctl("delete", "jobs/twice")
+	d.apply(jobOf("twice", "sleep 600"))
+	b.at("jobs/default/twice")
+	b.shows("SuccessfulCreate")
+	b.until(`![...document.querySelectorAll('td')].some(c => c.textContent === 'BackoffLimitExceeded')`)
+	d.jobctl("delete", "jobs/twice")
+	d.apply(jobOf("twice", "exit 0"))
+	b.until(`[...document.querySelectorAll('td')].filter(c => c.textContent === 'SuccessfulCreate').length === 1 && document.body.innerText.includes('Completed')`)
+
 	b.at("jobs/default/only")
 	b.until(`document.querySelector('.log')?.textContent.includes('the answer is 42')`)
 	b.shows("busybox:1.36")

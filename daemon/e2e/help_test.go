@@ -46,7 +46,7 @@ func TestHelpThatLeadsWithJobs(t *testing.T) {
 	if t.Failed() {
 		t.Log(out)
 	}
-	if said, err := jobctl("get", "jobs"); err == nil || !strings.Contains(said, "systemctl start jobd") || !strings.Contains(said, "jobd run") {
+	if said, err := jobctl("get", "jobs"); err == nil || !strings.Contains(said, "sudo jobd serve") || !strings.Contains(said, "jobd run") {
 		t.Errorf("without a daemon: %v %s", err, said)
 	}
 }

@@ -124,14 +124,41 @@ func (p *Pod) End(obj *corev1.Pod, now time.Time) wire.Pod {
 			end.Containers[i].Asked = asked(c.Resources.Requests, c.Resources.Limits)
 		}
 	}
+	end.Message = podspec.TerminationMessage(obj)
 	switch c := deciding(obj, p.Containers); {
 	case end.Result == wire.PodSucceeded:
 		end.ExitCode = new(int)
 	case end.Result == wire.PodFailed && c != nil:
 		end.ExitCode, end.Reason = &c.ExitCode, cmp.Or(end.Reason, c.Reason)
+	case end.Result == wire.PodStopped:
+		if t := failedBefore(obj); t != nil {
+			code := int(t.ExitCode)
+			end.ExitCode, end.Reason, end.Message = &code, cmp.Or(end.Reason, t.Reason), cmp.Or(end.Message, t.Message)
+		}
 	}
-	end.Message = podspec.TerminationMessage(obj)
 	return end
+}
+
+// failedBefore returns how a container of a pod has failed last before it was started again; nil if none has. How the attempt after that
+// has ended says nothing of a pod that was stopped.
+func failedBefore(obj *corev1.Pod) (last *corev1.ContainerStateTerminated) {
+	for s := range podspec.Statuses(obj) {
+		t, c := s.LastTerminationState.Terminated, podspec.Find(&obj.Spec, s.Name)
+		if t == nil || !podspec.HasFailed(&obj.Spec, s.Name, t) ||
+			c != nil && podspec.IsSidecar(c) || last != nil && !last.FinishedAt.Before(&t.FinishedAt) {
+			continue
+		}
+		last = t
+	}
+	return last
+}
+
+// gaveUp reports whether a Job has ended, or is about to, since its pods have failed, or were restarted in place, too often.
+func gaveUp(j *batchv1.Job) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobFailureTarget || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue &&
+			c.Reason == batchv1.JobReasonBackoffLimitExceeded
+	})
 }
 
 // GPUs is what a pod has had of GPUs.

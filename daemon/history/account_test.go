@@ -67,6 +67,32 @@ func TestExitCodeOfAPod(t *testing.T) {
 	}
 }
 
+// With restartPolicy OnFailure a pod is stopped in an attempt of which nothing is known yet: the one before that has failed.
+func TestExitCodeOfAPodThatWasStopped(t *testing.T) {
+	at := metav1.NewTime(time.Unix(1000, 0))
+	failed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "no table", FinishedAt: at}}
+	stopped := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error", FinishedAt: at}}
+	always := corev1.ContainerRestartPolicyAlways
+	for name, c := range map[string]struct {
+		status corev1.PodStatus
+		want   int // -1: none
+	}{
+		"it had failed before": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", State: stopped, LastTerminationState: failed}}}, 3},
+		"it waited":            {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", LastTerminationState: failed}}}, 3},
+		"its first attempt":    {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", State: stopped}}}, -1},
+		"a sidecar had failed": {corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: "side", LastTerminationState: failed}}}, -1},
+	} {
+		obj := &corev1.Pod{Status: c.status}
+		obj.DeletionTimestamp, obj.Status.Phase = &at, corev1.PodFailed
+		obj.Spec.InitContainers = []corev1.Container{{Name: "side", RestartPolicy: &always}}
+		obj.Spec.Containers = []corev1.Container{{Name: "a"}}
+		end := (&Pod{Containers: []wire.Container{{Name: "a", ExitCode: 143, Reason: "Error"}}}).End(obj, at.Time)
+		if got := ptr.Deref(end.ExitCode, -1); end.Result != wire.PodStopped || got != c.want || (end.Message == "no table") != (c.want == 3) {
+			t.Errorf("%s: %+v with exit code %d", name, end, got)
+		}
+	}
+}
+
 // The time in which a pod or a Job was paused is known apart, whether it ends in the pause or after it.
 func TestWhatWasPaused(t *testing.T) {
 	start := metav1.NewTime(time.Unix(1000, 0))

@@ -223,6 +223,15 @@ func (c *Ledger) end(p *loop.Pass, obj *corev1.Pod, use *Pod) error {
 		describe(p, a, j)
 	}
 	ended := use.End(obj, p.Now)
+	if ended.Result == wire.PodStopped && ended.ExitCode != nil {
+		// With restartPolicy OnFailure a Job stops the pod whose failures were too many: that is how such a pod fails.
+		switch j, ok, err := c.job(p, obj); {
+		case err != nil:
+			return err
+		case ok && gaveUp(j):
+			ended.Result = wire.PodFailed
+		}
+	}
 	if c.gpus != nil {
 		c.gpus(obj).had(&ended)
 	}

@@ -109,6 +109,24 @@ func TestHistoryOfAFailedJob(t *testing.T) {
 	})
 }
 
+// A pod that its Job gives up, since it was restarted in place too often, has failed, and with which exit code is known.
+func TestHistoryOfRestartsInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{controltest.New(t)}
+		defer w.End()
+		j := controltest.Simulate("j", "1m", "7")
+		j.Spec.BackoffLimit = ptr.To[int32](0)
+		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+		w.Create(j)
+		time.Sleep(10 * time.Minute)
+		all := w.history()
+		if len(all) != 1 || all[0].Result != wire.Failed || all[0].Failed != 1 || all[0].Stopped != 0 || all[0].Retries != 1 ||
+			len(all[0].ExitCodes) != 1 || all[0].ExitCodes[0] != (wire.ExitCode{Code: 7, Count: 1}) || all[0].Pods[0].Result != wire.PodFailed {
+			t.Errorf("the history says %+v", all)
+		}
+	})
+}
+
 // What a Job was paused for is told apart from what it ran, of the Job and of its pods.
 func TestHistoryOfAPausedJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/internal/systemd"
 	"github.com/jobd/jobd/runtime/cgroup"
 )
 
@@ -38,7 +39,7 @@ func Where() Place {
 // Needs returns an error if this host lacks something without which no container can run. It says what is missing, what that
 // costs, and the command that helps.
 func Needs() error {
-	n := needs{uid: os.Geteuid(), place: Where(), admin: true, groups: true}
+	n := needs{uid: os.Geteuid(), place: Where(), admin: true, groups: true, systemd: systemd.Runs()}
 	header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
 	if err := unix.Capget(&header, &data[0]); err == nil {
 		n.admin = data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
@@ -55,10 +56,11 @@ type needs struct {
 	place Place
 	// admin is the capability CAP_SYS_ADMIN; groups that control groups are mounted.
 	admin, groups, readOnly bool
+	systemd                 bool // runs the services of the machine
 }
 
 func (n needs) lack() error {
-	help := "as root: mount -t cgroup2 cgroup /sys/fs/cgroup (systemd does this when the host starts)"
+	help := "as root: mount -t cgroup2 cgroup /sys/fs/cgroup (systemd, where it runs, does this when the host starts)"
 	switch n.place {
 	case InContainer:
 		help = "this is a container, which must be started with: docker run --privileged --cgroupns=host (or podman run)"
@@ -70,8 +72,11 @@ func (n needs) lack() error {
 		return fmt.Errorf("this is uid %d, and jobd must run as root, since it starts containers: sudo jobd serve "+
 			"(only --runtime simulated does without)", n.uid)
 	case !n.admin && n.place == "":
-		return errors.New("this root lacks the capability CAP_SYS_ADMIN, without which no container can be made: " +
-			"start jobd from a root shell (sudo -i), or as the service: systemctl start jobd")
+		help := "start jobd from a root shell (sudo -i)"
+		if n.systemd {
+			help += ", or as the service: systemctl start jobd"
+		}
+		return fmt.Errorf("this root lacks the capability CAP_SYS_ADMIN, without which no container can be made: %s", help)
 	case !n.admin:
 		return fmt.Errorf("this root lacks the capability CAP_SYS_ADMIN, without which no container can be made: %s", help)
 	case !n.groups:

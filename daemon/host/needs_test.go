@@ -14,7 +14,8 @@ func TestLackNamesWhatIsMissingAndWhatHelps(t *testing.T) {
 		{"a machine with all of it", needs{admin: true, groups: true}, nil},
 		{"a container with all of it", needs{admin: true, groups: true, place: InContainer}, nil},
 		{"not root", needs{uid: 1000, groups: true}, []string{"uid 1000", "sudo jobd serve"}},
-		{"no capability", needs{groups: true}, []string{"CAP_SYS_ADMIN", "systemctl start jobd"}},
+		{"no capability", needs{groups: true, systemd: true}, []string{"CAP_SYS_ADMIN", "sudo -i", "systemctl start jobd"}},
+		{"no capability and no systemd", needs{groups: true}, []string{"CAP_SYS_ADMIN", "(sudo -i)\n"}},
 		{"no capability in a container", needs{groups: true, place: InContainer}, []string{"CAP_SYS_ADMIN", "--privileged"}},
 		{"no control groups", needs{admin: true}, []string{"no control groups", "mount -t cgroup2"}},
 		{"no control groups on WSL", needs{admin: true, place: InWSL}, []string{"no control groups", "/etc/wsl.conf", "wsl --shutdown"}},
@@ -30,7 +31,7 @@ func TestLackNamesWhatIsMissingAndWhatHelps(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
+				if !strings.Contains(err.Error()+"\n", want) {
 					t.Errorf("%v: no %q", err, want)
 				}
 			}

@@ -62,9 +62,8 @@ export function forecasts(forecast, now) {
   const [what, expected] = forecast.starts ? ['start', forecast.starts] : ['end', forecast.ends];
   if (!expected) return forecast.unknown ? [`start unknown: ${forecast.unknown}`] : [];
   const at = new Date(expected.at);
-  const clock = at.toDateString() === new Date(now).toDateString()
-    ? at.toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'})
-    : at.toLocaleString([], {month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit'});
+  const today = at.toDateString() === new Date(now).toDateString();
+  const clock = (today ? '' : at.toLocaleDateString('en', {month: 'short', day: 'numeric'}) + ' ') + hours(at).slice(0, 5);
   const sure = { // as Sure of api/forecast says
     StartTime: 'jobd.dev/start-at',
     Window: 'when its window opens',
@@ -94,7 +93,11 @@ export function bytes(n) {
 
 const processors = n => n < 1 ? Math.round(n * 1000) + 'm' : String(+n.toPrecision(3));
 const whole = n => n.toLocaleString('en');
-const time = seconds => new Date(seconds * 1000).toLocaleString();
+const two = n => String(n).padStart(2, '0');
+// hours and moment are times as jobctl has them, of 24 hours whatever the language of the browser: 17:48:03, 2026-11-30 17:48:03.
+const hours = at => [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(':');
+export const moment = at => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${hours(at)}`;
+const time = seconds => moment(new Date(seconds * 1000));
 
 function element(tag, name, text) {
   const e = document.createElement(tag);
@@ -551,7 +554,7 @@ export class Picture {
       c.fillRect(x, 0, 1, height - axis + 3);
       c.fillStyle = colour.faint;
       c.textAlign = i === 0 ? 'left' : i === ticks ? 'right' : 'center';
-      c.fillText(i === 0 ? new Date(stream.from * 1000).toLocaleTimeString() : '+' + duration(length * i / ticks), x, height - axis + 5);
+      c.fillText(i === 0 ? hours(new Date(stream.from * 1000)) : '+' + duration(length * i / ticks), x, height - axis + 5);
     }
     const gap = row >= 5 ? 1 : 0;
     if (stream.rows) {

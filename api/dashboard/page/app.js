@@ -1,12 +1,13 @@
 // Finds the page that the address names, and takes the keys.
 import {post, setToken} from './api.js';
-import {h} from './ui.js';
+import {h, link} from './ui.js';
 import {overview} from './overview.js';
 import {jobPage} from './job.js';
+import {cronJobPage} from './cronjob.js';
 import {jobSetPage} from './jobset.js';
 import {podPage} from './pod.js';
 import {historyPage, imagesPage, nodePage} from './places.js';
-import {begins} from './namespace.js';
+import {begins, namespace} from './namespace.js';
 
 const main = document.getElementById('main'), live = document.getElementById('live'), who = document.getElementById('who');
 let current = new AbortController();
@@ -25,19 +26,33 @@ function ended(message) {
   main.replaceChildren(h('div', {class: 'gate'}, h('h1', {}, 'jobd'), h('p', {}, message)));
 }
 
+// The pages: those without more in their address, and those of an object, whose namespace and name are.
+const places = Object.assign(Object.create(null), {'': overview, history: historyPage, images: imagesPage, node: nodePage});
+const objects = Object.assign(Object.create(null), {jobs: jobPage, jobsets: jobSetPage, cronjobs: cronJobPage, pods: podPage});
+
 function show() {
   current.abort();
   current = new AbortController();
   const [page = '', ...rest] = location.hash.replace(/^#\//, '').split('/').map(part => {
     try { return decodeURIComponent(part); } catch { return part; }
   });
-  const pages = {'': overview, jobs: jobPage, jobsets: jobSetPage, pods: podPage, history: historyPage, images: imagesPage, node: nodePage};
   document.title = [rest.at(-1) ?? page, 'jobd'].filter(Boolean).join(' · ');
   for (const a of document.querySelectorAll('nav a')) {
     if (a.getAttribute('href') === '#/' + page) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current');
   }
   window.scrollTo(0, 0);
-  (Object.hasOwn(pages, page) ? pages[page] : overview)(main, current.signal, status, ...rest);
+  if (places[page] && !rest.length) places[page](main, current.signal, status);
+  else if (objects[page] && rest.length === 2 && rest.every(Boolean)) objects[page](main, current.signal, status, ...rest);
+  else unknown(page, rest);
+}
+
+// unknown says that there is no such address, and which one may be meant.
+function unknown(page, [name]) {
+  live.textContent = '';
+  const ns = namespace() || 'default', meant = objects[page] && name ? [page, ns, name] : [];
+  main.replaceChildren(h('h1', {}, 'There is no such page'), h('p', {}, 'The address ', h('code', {}, location.hash), ' leads nowhere. ',
+    ...objects[page] ? ['It would be ', h('code', {}, `#/${page}/NAMESPACE/NAME`), '. '] : [], 'See ',
+    h('a', {href: link(...meant)}, meant.length ? `${ns}/${name}` : 'the overview'), '.'));
 }
 
 // begin asks who the person is; without credentials it asks for a token.

@@ -42,7 +42,7 @@ export function jobPage(main, signal, status, ns, name) {
     try {
       const {pods = [], values = []} = await get(path + '/picture?cell=' + cell, signal);
       picture.detail.replaceChildren(...values.map(v => h('p', {class: 'faint'}, `${v.name} = ${v.value}`)), table(['Pod', 'Began', 'Took', 'Exit code', 'Reason'], pods.map(a => [
-        h('a', {href: link('pods', ns, a.pod)}, a.pod), a.started ? new Date(a.started * 1000).toLocaleString() : '–',
+        h('a', {href: link('pods', ns, a.pod)}, a.pod), moment(a.started && a.started * 1000),
         a.started ? between(a.started * 1000 && new Date(a.started * 1000).toISOString(), a.ended ? new Date(a.ended * 1000).toISOString() : '') : '–',
         a.exitCode ?? '', a.reason ?? '']), `Nothing has run for ${cell} yet.`));
     } catch (e) { if (!signal.aborted) picture.detail.textContent = e.message; }
@@ -80,11 +80,14 @@ export function jobPage(main, signal, status, ns, name) {
     } catch (e) { if (!signal.aborted) pods.textContent = e.message; }
   }
 
+  const itsEvents = eventsOf(events, signal, ns, {'involvedObject.kind': 'Job', 'involvedObject.name': name});
   async function show(object) {
     job = object;
+    itsEvents(job.metadata.uid);
     const {state} = jobState(job);
-    const set = job.metadata.ownerReferences?.find(o => o.controller && o.kind === 'JobSet');
+    const owner = kind => job.metadata.ownerReferences?.find(o => o.controller && o.kind === kind), set = owner('JobSet'), cronJob = owner('CronJob');
     head.replaceChildren(badge(state), set ? h('a', {href: link('jobsets', ns, set.name)}, 'JobSet ' + set.name) : '',
+      cronJob ? h('a', {href: link('cronjobs', ns, cronJob.name)}, 'CronJob ' + cronJob.name) : '',
       h('span', {class: 'faint'}, 'created ' + moment(job.metadata.creationTimestamp)));
     said.replaceChildren(...facts(job.spec.template.spec));
     const clean = structuredClone(job);
@@ -105,13 +108,14 @@ export function jobPage(main, signal, status, ns, name) {
   // gone shows what the history has of a Job that was deleted.
   async function gone() {
     head.replaceChildren(h('p', {}, 'There is no such Job.'));
+    itsEvents('');
     try {
       const {items = []} = await get(`apis/history.jobd.dev/v1/namespaces/${encodeURIComponent(ns)}/jobs?name=${encodeURIComponent(name)}&limit=20`, signal);
       if (job || signal.aborted || !items.length) return;
       head.replaceChildren(badge('Deleted'), h('span', {class: 'faint'}, 'It was deleted; this is what the history has of it. '),
         h('span', {}, 'Its picture as a file: ', h('code', {}, `jobctl report jobs/${name} -n ${ns}`)));
       drawing.replaceChildren(pastJobs(items));
-      why.textContent = pods.textContent = events.textContent = '';
+      why.textContent = pods.textContent = '';
     } catch { /* the role may not read it */ }
   }
   let asked = 0;
@@ -122,14 +126,16 @@ export function jobPage(main, signal, status, ns, name) {
     reset: () => {}, put: j => { show(j); rest(); }, remove: () => { head.replaceChildren(badge('Deleted')); buttons.replaceChildren(); },
     state: (live, e) => { status(live, e); if (live && !job) gone(); },
   }, signal);
-  eventsOf(events, signal, ns, {'involvedObject.kind': 'Job', 'involvedObject.name': name});
 }
 
-// eventsOf follows the events of an object.
+// eventsOf follows the events of an object, and shows them once the function that it returns has been told its UID: those of an earlier
+// object of the same name are another's. Without a UID, since there is no such object any more, it shows all of that name.
 export function eventsOf(element, signal, ns, fields) {
   const all = new Map();
+  let of;
   const draw = later(() => {
-    const list = [...all.values()].sort((a, b) => (a.lastTimestamp ?? '') < (b.lastTimestamp ?? '') ? 1 : -1).slice(0, 100);
+    if (of === undefined) return;
+    const list = [...all.values()].filter(e => !of || (e.involvedObject.uid ?? of) === of).sort((a, b) => (a.lastTimestamp ?? '') < (b.lastTimestamp ?? '') ? 1 : -1).slice(0, 100);
     element.replaceChildren(table(['When', 'Reason', 'Message', 'Times'], list.map(e => [
       ago(e.lastTimestamp ?? e.eventTime ?? e.metadata.creationTimestamp), h('td', {class: e.type === 'Warning' ? 'warns' : ''}, e.reason ?? ''),
       h('td', {class: 'wide'}, e.message ?? ''), e.count > 1 ? e.count : '']), 'No events.'));
@@ -138,4 +144,5 @@ export function eventsOf(element, signal, ns, fields) {
     {fieldSelector: Object.entries(fields).map(([k, v]) => k + '=' + v).join(',')},
     {reset: () => all.clear(), put: e => { all.set(e.metadata.uid, e); draw(); }, remove: e => { all.delete(e.metadata.uid); draw(); },
       state: (live, e) => { if (!live && e?.code) element.textContent = e.message; else draw(); }}, signal);
+  return uid => { if (uid !== of) { of = uid; draw(); } };
 }

@@ -42,8 +42,10 @@ export function jobSetPage(main, signal, status, ns, name) {
   }
   const soon = () => { waits ||= !!setTimeout(() => { waits = false; if (!signal.aborted) explain(); }, 1000); };
 
+  const itsEvents = eventsOf(events, signal, ns, {'involvedObject.kind': 'JobSet', 'involvedObject.name': name});
   function show(object) {
     set = object;
+    itsEvents(set.metadata.uid);
     const {state} = setState(set);
     head.replaceChildren(badge(picture.data?.state ?? state), h('span', {class: 'faint'}, 'created ' + moment(set.metadata.creationTimestamp)));
     const clean = structuredClone(set);
@@ -74,11 +76,10 @@ export function jobSetPage(main, signal, status, ns, name) {
   explain();
   follow(setPath(ns), {fieldSelector: 'metadata.name=' + name}, {
     reset: () => {}, put: s => { show(s); soon(); }, remove: () => { head.replaceChildren(badge('Deleted')); buttons.replaceChildren(); },
-    state: (live, e) => { status(live, e); if (live && !set) head.replaceChildren(h('p', {}, 'There is no such JobSet.')); },
+    state: (live, e) => { status(live, e); if (live && !set) { head.replaceChildren(h('p', {}, 'There is no such JobSet.')); itsEvents(''); } },
   }, signal);
   follow(jobPath(ns), {labelSelector: 'jobset.sigs.k8s.io/jobset-name=' + name}, {
     reset: () => jobs.clear(), put: j => { jobs.set(j.metadata.uid, {metadata: {...j.metadata, managedFields: undefined}, spec: {...j.spec, template: undefined}, status: j.status}); list(); },
     remove: j => { jobs.delete(j.metadata.uid); list(); }, state: (live, e) => { if (!live && e?.code === 403) rows.textContent = e.message; else list(); },
   }, signal);
-  eventsOf(events, signal, ns, {'involvedObject.kind': 'JobSet', 'involvedObject.name': name});
 }

@@ -1,7 +1,8 @@
 // The overview: what runs and waits, the machine, the CronJobs.
-import {get, post, patch, follow, every, cronPath, jobPath} from './api.js';
+import {get, follow, every, cronPath, jobPath} from './api.js';
+import {strip, overdue, cronActions, runsOf, nextRun} from './cronjob.js';
 import {namespace, choose, readable, of} from './namespace.js';
-import {h, link, ago, between, bytes, quantity, jobState, setState, badge, bar, table, section, action, later, redraw, moment} from './ui.js';
+import {h, link, ago, between, bytes, quantity, jobState, setState, badge, bar, table, section, later, redraw} from './ui.js';
 import {forecasts} from './picture.js';
 
 const shown = 200; // rows; thousands would only slow the page down
@@ -103,15 +104,12 @@ export function overview(main, signal, status) {
   });
   const drawCrons = later(() => {
     cronRows.replaceChildren(table(['CronJob', 'Schedule', 'Runs', 'Last run', 'Last success', 'Next', ''], [...crons.values()].slice(0, shown).map(c => {
-      const {namespace: ns, name} = c.metadata, path = cronPath(ns, name), suspend = !c.spec.suspend;
-      return [h('span', {}, h('span', {class: 'faint'}, ns + '/'), name),
+      const {namespace: ns, name} = c.metadata;
+      return [h('a', {href: link('cronjobs', ns, name)}, h('span', {class: 'faint'}, ns + '/'), name),
         h('span', {}, h('code', {}, c.spec.schedule), h('span', {class: 'faint'}, c.spec.timeZone ? ' ' + c.spec.timeZone : '')),
         strip(runs.get(c.metadata.uid) ?? [], c.status?.active ?? [], ns), ago(c.status?.lastScheduleTime),
         h('span', {}, ago(c.status?.lastSuccessfulTime), ' ', overdue(c) ? badge('Overdue') : ''),
-        c.spec.suspend ? badge('Suspended') : nextRuns.get(c.metadata.uid) ?? '', h('td', {class: 'row'},
-          action('Run now', `Run CronJob ${ns}/${name} now?`, ['create', 'batch', 'jobs', '', ns], () => runNow(c)),
-          action(suspend ? 'Suspend' : 'Resume', `${suspend ? 'Suspend' : 'Resume'} CronJob ${ns}/${name}?`,
-            ['patch', 'batch', 'cronjobs', '', ns, name], () => patch(path, {spec: {suspend}})))];
+        c.spec.suspend ? badge('Suspended') : nextRuns.get(c.metadata.uid) ?? '', h('td', {class: 'row'}, ...cronActions(c))];
     }), lists.crons));
   });
   const drawSets = later(() => {
@@ -148,21 +146,18 @@ export function overview(main, signal, status) {
   }, signal);
 
   async function tellRuns(c) {
-    const {namespace: ns, name, uid} = c.metadata;
+    const {uid} = c.metadata;
     if (runs.size >= explained && !runs.has(uid)) return;
     runs.set(uid, runs.get(uid) ?? []);
     try {
-      const {items = []} = await get(of('apis/history.jobd.dev/v1', 'jobs', ns) + `?limit=${past}&cronJob=` + encodeURIComponent(name), signal);
-      runs.set(uid, items.reverse());
+      runs.set(uid, (await runsOf(c, past, signal)).reverse());
       drawCrons();
     } catch { /* the role may not read it */ }
   }
   async function tellNext(c) {
     if (nextRuns.size >= shown) return;
     try {
-      const {causes = []} = await get(cronPath(c.metadata.namespace, c.metadata.name) + '/why', signal);
-      const next = causes.find(x => x.type === 'Schedule');
-      nextRuns.set(c.metadata.uid, next?.until ? moment(next.until) : next?.message ?? '');
+      nextRuns.set(c.metadata.uid, nextRun(await get(cronPath(c.metadata.namespace, c.metadata.name) + '/why', signal)));
       drawCrons();
     } catch { /* without it the page only says less */ }
   }
@@ -223,34 +218,4 @@ async function gpus(node, signal) {
     const label = `GPU ${g.index}` + (g.instance === undefined ? '' : ` MIG ${g.instance}`);
     return h('p', {}, [label, busy, memory, users.join(', ')].filter(Boolean).join(' · '));
   });
-}
-
-// strip shows how the runs of a CronJob have ended, the oldest first, and then those that run.
-const strip = (ended, active, ns) => h('span', {class: 'strip'}, [
-  ...ended.map(j => [j.name, j.result, j.result === 'Complete' ? 's' : 'f', ` after ${between(j.started, j.ended)}, ${moment(j.ended)}`]),
-  ...active.map(j => [j.name, 'Running', 'r', '']),
-].map(([name, result, state, more]) => h('a', {class: state, href: link('jobs', ns, name), title: `${name}: ${result}${more}`, 'aria-label': `${name}: ${result}`})));
-
-// overdue reports whether no Job of a CronJob has succeeded within the time that an annotation gives.
-function overdue(c, now = Date.now()) {
-  const text = c.metadata.annotations?.['jobd.dev/expect-success-every'];
-  if (!text) return false;
-  const units = {h: 3600e3, m: 60e3, s: 1e3, ms: 1, us: 1e-3, µs: 1e-3, ns: 1e-6};
-  let time = 0;
-  for (const [, n, unit] of text.matchAll(/([0-9.]+)(h|ms|m|s|us|µs|ns)/g)) time += n * units[unit];
-  return time > 0 && now >= time + Math.max(Date.parse(c.metadata.creationTimestamp), Date.parse(c.status?.lastSuccessfulTime ?? 0));
-}
-
-// runNow starts a Job of a CronJob as "jobctl create job --from" does.
-async function runNow(c) {
-  const {namespace, name, uid} = c.metadata, template = c.spec.jobTemplate;
-  const job = await post(jobPath(namespace), {
-    apiVersion: 'batch/v1', kind: 'Job', spec: template.spec,
-    metadata: {
-      generateName: name.slice(0, 50) + '-manual-', labels: template.metadata?.labels,
-      annotations: {...template.metadata?.annotations, 'cronjob.kubernetes.io/instantiate': 'manual'},
-      ownerReferences: [{apiVersion: 'batch/v1', kind: 'CronJob', name, uid, controller: true}],
-    },
-  });
-  location.hash = link('jobs', namespace, job.metadata.name);
 }

@@ -13,9 +13,11 @@ export function podPage(main, signal, status, ns, name) {
   async function explain() {
     try { why.replaceChildren(...reason(await get(path + '/why', signal))); } catch (e) { if (!signal.aborted) why.textContent = e.message; }
   }
+  const itsEvents = eventsOf(events, signal, ns, {'involvedObject.kind': 'Pod', 'involvedObject.name': name});
   function show(object) {
     const first = !pod, job = object.metadata.labels?.['batch.kubernetes.io/job-name'];
     pod = object;
+    itsEvents(pod.metadata.uid);
     head.replaceChildren(badge(pod.status?.phase ?? ''), job ? h('a', {href: link('jobs', ns, job)}, 'Job ' + job) : '',
       h('span', {class: 'faint'}, 'created ' + moment(pod.metadata.creationTimestamp)));
     said.replaceChildren(...facts(pod.spec));
@@ -24,7 +26,6 @@ export function podPage(main, signal, status, ns, name) {
   }
   follow(podPath(ns), {fieldSelector: 'metadata.name=' + name}, {
     reset: () => {}, put: show, remove: () => head.replaceChildren(badge('Deleted')),
-    state: (live, e) => { status(live, e); if (live && !pod) head.replaceChildren(h('p', {}, 'There is no such pod.')); },
+    state: (live, e) => { status(live, e); if (live && !pod) { head.replaceChildren(h('p', {}, 'There is no such pod.')); itsEvents(''); } },
   }, signal);
-  eventsOf(events, signal, ns, {'involvedObject.kind': 'Pod', 'involvedObject.name': name});
 }

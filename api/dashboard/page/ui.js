@@ -1,5 +1,6 @@
 // Pieces of pages. What others have written is only ever set as text.
 import {may} from './api.js';
+import {moment as exact} from './picture.js';
 
 // h makes an element: h('a', {href: '#/', class: 'x', onclick: f}, 'text', child ...).
 export function h(tag, attributes = {}, ...children) {
@@ -33,7 +34,7 @@ setInterval(() => {
 
 export const ago = time => time ? age(time, ' ago') : '–';
 export const between = (from, to) => !from ? '–' : to ? duration((Date.parse(to) - Date.parse(from)) / 1000) : age(from, '');
-export const moment = time => time ? new Date(time).toLocaleString() : '–';
+export const moment = time => time ? exact(new Date(time)) : '–';
 
 export function bytes(n) {
   for (const [unit, size] of [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]]) {
@@ -90,11 +91,16 @@ const setController = 'jobset.sigs.k8s.io/jobset-controller';
 
 export const badge = state => h('span', {class: 'badge is-' + state.toLowerCase().replace(/[^a-z]/g, '')}, state);
 
+// table is a table of rows of cells. On a phone a row is a few lines, in which each cell but the first has its head before it.
 export function table(heads, rows, empty) {
   if (!rows.length) return h('p', {class: 'faint'}, empty);
   return h('div', {class: 'scroll'}, h('table', {},
     h('thead', {}, h('tr', {}, heads.map(t => h('th', {scope: 'col'}, t)))),
-    h('tbody', {}, rows.map(cells => h('tr', {}, cells.map(c => c instanceof Node && c.tagName === 'TD' ? c : h('td', {}, c)))))));
+    h('tbody', {}, rows.map(cells => h('tr', {}, cells.map((c, i) => {
+      const cell = c instanceof Node && c.tagName === 'TD' ? c : h('td', {}, c);
+      if (i) cell.dataset.head = heads[i];
+      return cell;
+    }))))));
 }
 
 // bar shows how far a Job is: what has succeeded, runs, and has failed, of what has to succeed.

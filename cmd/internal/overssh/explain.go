@@ -62,7 +62,7 @@ func (a Address) unanswered(code int, user string) error {
 		if code == isDead {
 			what = "nobody serves this socket any more, or sshd does not let it be forwarded (AllowStreamLocalForwarding)"
 		}
-		return fmt.Errorf("jobd does not answer on %s of %s, %s: start it there with \"sudo systemctl start jobd\", or name its socket by %s%s/PATH",
+		return fmt.Errorf("jobd does not answer on %s of %s, %s: start it there (\"sudo systemctl start jobd\" if systemd runs it, else \"sudo jobd serve\"), or name its socket by %s%s/PATH",
 			a.Socket, a.Host, what, scheme, a.Host)
 	case isDenied:
 		return fmt.Errorf("permission denied on jobd's socket %s of %s: somebody has to add %s to the group jobd there (sudo usermod -aG jobd %s); "+

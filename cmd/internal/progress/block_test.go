@@ -163,6 +163,47 @@ func TestDurationOfAPod(t *testing.T) {
 	}
 }
 
+// TestTheWaitForTheImageIsNoTimeOfThePod: what is said to have taken long is what did.
+func TestTheWaitForTheImageIsNoTimeOfThePod(t *testing.T) {
+	at := func(seconds int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(seconds) * time.Second)) }
+	ran := func(from, to int) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at(from), FinishedAt: at(to)}}
+	}
+	for name, c := range map[string]struct {
+		status corev1.ContainerStatus
+		seen   []corev1.ContainerStatus // before
+		want   string
+	}{
+		"an image came first": {
+			status: corev1.ContainerStatus{State: ran(650, 671)}, want: "succeeded after 21s",
+		},
+		"an image was there": {status: corev1.ContainerStatus{State: ran(1, 671)}, want: "succeeded after 11m10s"},
+		"it was restarted": {
+			status: corev1.ContainerStatus{State: ran(660, 671), LastTerminationState: ran(650, 655), RestartCount: 1}, want: "succeeded after 21s",
+		},
+		"its first start was seen": {
+			status: corev1.ContainerStatus{State: ran(660, 671), LastTerminationState: ran(655, 658), RestartCount: 2},
+			seen:   []corev1.ContainerStatus{{State: ran(640, 641)}}, want: "succeeded after 31s",
+		},
+		"its first start is not known": {
+			status: corev1.ContainerStatus{State: ran(660, 671), LastTerminationState: ran(655, 658), RestartCount: 2},
+			want:   "succeeded after 11m11s",
+		},
+	} {
+		var m Model
+		p := podAt("x", "3", corev1.PodRunning)
+		p.Status.StartTime = &metav1.Time{Time: now}
+		for _, s := range c.seen {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{s}
+			m.SetPod(p.DeepCopy(), at(645).Time)
+		}
+		p.Status.Phase, p.Status.ContainerStatuses = corev1.PodSucceeded, []corev1.ContainerStatus{c.status}
+		if e := m.SetPod(p, at(900).Time); len(e) != 1 || Sentence(e[0]) != "pod x (index 3): "+c.want {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
 // TestEventsOfAJob: that pods come and go is said by their own events.
 func TestEventsOfAJob(t *testing.T) {
 	status := func(s batchv1.JobStatus) *batchv1.Job {

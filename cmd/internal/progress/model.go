@@ -50,6 +50,7 @@ type Pod struct {
 	Image    string
 	ExitCode *int32 // of the container that failed
 	Created  time.Time
+	// Started is when its first container did, as far as that is known: before that it has waited, for its images above all.
 	Started  time.Time
 	Finished time.Time
 	Restarts int32
@@ -225,6 +226,9 @@ func (m *Model) setPod(p *corev1.Pod, now time.Time) []Event {
 		m.order = append(m.order, p.UID)
 	} else {
 		next.began, next.ended = before.began, before.ended
+		if !before.Started.IsZero() { // the API knows the last two attempts of a container
+			next.Started = before.Started
+		}
 	}
 	if next.State.over() {
 		delete(m.far, p.Name)
@@ -326,10 +330,7 @@ func (m *Model) Waiting() []string {
 
 // PodOf returns what a pod is doing.
 func PodOf(p *corev1.Pod) Pod {
-	out := Pod{Name: p.Name, UID: p.UID, State: Pending, Created: p.CreationTimestamp.Time, Index: indexOf(p)}
-	if p.Status.StartTime != nil {
-		out.Started = p.Status.StartTime.Time
-	}
+	out := Pod{Name: p.Name, UID: p.UID, State: Pending, Created: p.CreationTimestamp.Time, Index: indexOf(p), Started: started(p)}
 	statuses := slices.Collect(podspec.Statuses(p))
 	for _, s := range statuses {
 		out.Restarts += s.RestartCount
@@ -381,6 +382,33 @@ func PodOf(p *corev1.Pod) Pod {
 		}
 	}
 	return out
+}
+
+// started returns when the first container of a pod was started; zero if none was. Of restarts the API knows the last alone: after more,
+// and where it does not say, the pod counts from when the machine had it.
+func started(p *corev1.Pod) (first time.Time) {
+	accepted := p.Status.StartTime != nil && p.Status.Phase != corev1.PodPending
+	for s := range podspec.Statuses(p) {
+		if s.RestartCount > 1 && accepted {
+			return p.Status.StartTime.Time
+		}
+		for _, state := range []corev1.ContainerState{s.LastTerminationState, s.State} {
+			var at time.Time
+			switch {
+			case state.Running != nil:
+				at = state.Running.StartedAt.Time
+			case state.Terminated != nil:
+				at = state.Terminated.StartedAt.Time
+			}
+			if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+				first = at
+			}
+		}
+	}
+	if first.IsZero() && accepted {
+		return p.Status.StartTime.Time
+	}
+	return first
 }
 
 // FailedContainer returns the container that made a pod fail: of those that ended with another exit code than 0, the

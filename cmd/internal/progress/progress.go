@@ -67,7 +67,7 @@ type Event struct {
 	Line      string `json:"line,omitempty"`
 	// ExitCode is that of the pod that has failed or, at the end, of the command.
 	ExitCode *int32 `json:"exitCode,omitempty"`
-	// Seconds is how long the pod or the Job ran.
+	// Seconds is for how long the containers of the pod ran, or how long the Job took, with what it waited for images.
 	Seconds float64 `json:"seconds,omitempty"`
 	// Counts are those of the Job.
 	Counts *Counts `json:"counts,omitempty"`

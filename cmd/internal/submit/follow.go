@@ -19,6 +19,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/cmd/internal/progress"
 )
 
@@ -198,7 +199,7 @@ func pointers[T any](items []T) []*T {
 }
 
 func (r *following) followLogs() {
-	log := &jobLog{client: r.Client, job: r.job, out: shown{r.show, r.Display.Flush, &r.flow}}
+	log := &jobLog{client: r.Client, job: r.job, out: shown{fromAttempt(batch.AttemptOf(r.job.Annotations), r.show), r.Display.Flush, &r.flow}}
 	r.wait.Go(func() {
 		err := log.follow(r.ctx)
 		switch {
@@ -208,6 +209,20 @@ func (r *following) followLogs() {
 			r.send(update{is: logsEnded, err: err})
 		}
 	})
+}
+
+// fromAttempt shows what a Job has printed from an attempt on: what an earlier one has printed was followed then, and would be taken for
+// what the retry does. A chunk without a source continues the one before.
+func fromAttempt(attempt int, show func(progress.Chunk)) func(progress.Chunk) {
+	wanted := true
+	return func(c progress.Chunk) {
+		if c.Pod != "" {
+			wanted = max(c.Attempt, 1) >= attempt
+		}
+		if wanted {
+			show(c)
+		}
+	}
 }
 
 // show shows what a pod has printed, or as a message that some of that is missing.
@@ -436,7 +451,7 @@ func (r *following) next() []string {
 	for _, c := range said.Causes {
 		for _, help := range c.Help {
 			if c.Type == end.Reason && strings.HasPrefix(help, "jobctl retry ") {
-				return append(commands, help)
+				return append(commands, why.Reaching(help, r.Client.Words))
 			}
 		}
 	}

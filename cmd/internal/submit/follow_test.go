@@ -218,21 +218,24 @@ func TestTheEndOfAFailedJobLeadsOn(t *testing.T) {
 		{Type: "PodFailed", Help: []string{"jobctl logs pods/p -n n", "jobctl retry jobs/j -n n --pod-deadline 2x"}},
 	}
 	for name, c := range map[string]struct {
-		own  bool
-		why  []why.Cause
-		want string
+		own   bool
+		words string
+		why   []why.Cause
+		want  string
 	}{
-		"what most failures need":        {false, help, "jobctl why jobs/j -n n; jobctl retry jobs/j -n n --memory 2x"},
-		"where it cannot be retried":     {false, help[1:], "jobctl why jobs/j -n n"},
-		"where nothing of it is left":    {true, help, ""},
-		"where the server does not know": {false, nil, "jobctl why jobs/j -n n"},
+		"what most failures need":        {false, "", help, "jobctl why jobs/j -n n; jobctl retry jobs/j -n n --memory 2x"},
+		"on another socket":              {false, " --socket /s", help, "jobctl why jobs/j -n n --socket /s; jobctl --socket /s retry jobs/j -n n --memory 2x"},
+		"where it cannot be retried":     {false, "", help[1:], "jobctl why jobs/j -n n"},
+		"where nothing of it is left":    {true, "", help, ""},
+		"where the server does not know": {false, "", nil, "jobctl why jobs/j -n n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &fakeServer{log: &slowLog{whole: true}, why: c.why}
 			f := Follower{
 				Client: fakeClient(t, server), Display: progress.NewQuiet(nil, io.Discard, io.Discard, false), Own: c.own,
-				Again: "jobctl follow jobs/j -n n",
+				Again: "jobctl follow jobs/j -n n" + c.words,
 			}
+			f.Client.Words = c.words
 			ended, err := f.Follow(t.Context(), failed(), false)
 			if got := strings.Join(ended.Next, "; "); err != nil || got != c.want {
 				t.Errorf("%q, want %q; %v", got, c.want, err)

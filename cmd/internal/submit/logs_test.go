@@ -67,6 +67,22 @@ func TestLogsContinueWhereTheyBrokeOff(t *testing.T) {
 	}
 }
 
+// A retry that is followed begins with what it prints itself.
+func TestLogsOfEarlierAttemptsAreLeftOut(t *testing.T) {
+	const stream = "[pod/a/c stdout] 2026-01-02T03:04:05Z first\nthe rest\n[pod/b/c attempt=2 stdout] 2026-01-02T03:05:05Z second\nits rest\n" +
+		"[pod/c/c attempt=3 stdout] 2026-01-02T03:06:05Z third\n"
+	for attempt, want := range map[int]string{1: "first the rest second its rest third", 2: "second its rest third", 3: "third"} {
+		var got []string
+		take := fromAttempt(attempt, func(c progress.Chunk) { got = append(got, string(c.Text)) })
+		if err := readLines(strings.NewReader(stream), prefixParser(), nil, map[containerKey]mark{}, shown{take, func() {}, &flow{}}); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(got, " "); said != want {
+			t.Errorf("attempt %d: %q, want %q", attempt, said, want)
+		}
+	}
+}
+
 func TestALongLineComesInPieces(t *testing.T) {
 	long := strings.Repeat("x", 300<<10)
 	var got strings.Builder

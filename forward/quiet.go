@@ -1,0 +1,54 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+)
+
+// quiet is the log of the Kubernetes libraries without what is said already: that the cluster does not answer, which each watch would say
+// again and again. It is there for debugging, as are the libraries' messages about their own affairs.
+type quiet struct {
+	slog.Handler
+	cluster string // the address of its server
+}
+
+// Quiet makes a log for the Kubernetes libraries from the forwarder's own. cluster is the address of the cluster's server.
+func Quiet(h slog.Handler, cluster string) slog.Handler {
+	return quiet{h, strings.TrimSuffix(cluster, "/")}
+}
+
+func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn || q.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	said := r.Level < slog.LevelWarn
+	r.Attrs(func(a slog.Attr) bool {
+		err, is := a.Value.Any().(error)
+		said = said || is && q.unanswered(err)
+		return !said
+	})
+	if said {
+		r.Level = slog.LevelDebug
+	}
+	if !q.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return q.Handler.Handle(ctx, r)
+}
+
+// unanswered reports whether an error says that the cluster has not answered a request: the probe says so once, and when it answers again.
+func (q quiet) unanswered(err error) bool {
+	var of *url.Error
+	return errors.As(err, &of) && (of.URL == q.cluster || strings.HasPrefix(of.URL, q.cluster+"/"))
+}
+
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return quiet{q.Handler.WithAttrs(attrs), q.cluster}
+}
+func (q quiet) WithGroup(name string) slog.Handler {
+	return quiet{q.Handler.WithGroup(name), q.cluster}
+}
