@@ -19,11 +19,12 @@ import (
 var (
 	forPeople = []string{
 		"get", "describe", "events", "annotate", "apply", "auth", "create", "delete", "label", "patch", "replace", "scale", "set", "wait",
+		"api-resources", "api-versions", "cluster-info", "cordon", "drain", "taint", "uncordon", "version",
 	}
 	asYAML = []string{"get", "events", "annotate", "apply", "create", "label", "patch", "replace", "set"}
 )
 
-// output is the standard output of commands that print objects, whose strings others have written. Kubectl's printer of YAML
+// output is the standard output of commands that print objects, whose strings others have written, or what the server says of itself. Kubectl's printer of YAML
 // fails at some of them, and none of its printers takes out what deceives the eye.
 type output struct {
 	io.Writer

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/kubectl/pkg/util/completion"
 
 	"github.com/jobd/jobd/internal/handover"
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // selection is which objects a command is about: some by name, or all, or those with a label.
@@ -64,10 +66,28 @@ func (s *selection) find(f cmdutil.Factory, args []string) ([]*resource.Info, er
 	if err != nil {
 		return nil, err
 	}
-	return withKinds(f.NewBuilder()).
+	found, err := withKinds(f.NewBuilder()).
 		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(s.everywhere).
 		LabelSelectorParam(s.labels).ResourceTypeOrNameArgs(s.all, args...).
 		ContinueOnError().Latest().Flatten().Do().Infos()
+	if err != nil {
+		return nil, err
+	}
+	return found, checkNames(found)
+}
+
+// checkNames refuses what no server calls an object that means well: the names are printed.
+func checkNames(found []*resource.Info) error {
+	for _, info := range found {
+		obj, err := meta.Accessor(info.Object)
+		if err != nil {
+			return err
+		}
+		if name := obj.GetNamespace() + "/" + obj.GetName(); printable.Line(name) != name {
+			return fmt.Errorf("the server calls an object %q, which is no name", name)
+		}
+	}
+	return nil
 }
 
 // eachOf calls do for each of what was found. One that is refused does not keep it from the others. If there is none, it says so in

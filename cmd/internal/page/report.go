@@ -27,6 +27,7 @@ import (
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/internal/printable"
 	"github.com/jobd/jobd/internal/yamltext"
 )
 
@@ -207,7 +208,8 @@ func Write(w io.Writer, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return page.Execute(w, map[string]any{
+	// Whoever forgets ">FILE" has it on the terminal, and text in another order than it is in deceives in a browser too.
+	return page.Execute(printable.Writer(w), map[string]any{
 		"Report": r, "Accounting": accounting(r),
 		"Script": template.JS(module), "ScriptHash": template.HTMLAttr(hash(module)),
 		"Style": template.CSS(sheet), "StyleHash": template.HTMLAttr(hash(sheet)),

@@ -22,6 +22,7 @@ import (
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/picture"
+	"github.com/jobd/jobd/internal/printable"
 )
 
 func large(t *testing.T) *wire.Picture {
@@ -114,6 +115,25 @@ func shape(t *testing.T, page string) (elements, data string) {
 		}
 	}
 	return out.String(), data
+}
+
+// A page that is written to a terminal does nothing there, and shows no text in another order than it is in, anywhere.
+func TestPageIsPrintable(t *testing.T) {
+	const text = "\x1b]0;title\a\x7f\u009b31m\u202eorder\u2066"
+	p := &wire.Picture{
+		Job:   &wire.Job{Name: text, Namespace: text, State: text, Reason: text, Message: text},
+		Cells: &wire.Cells{Count: 1, Per: 1, Longest: 1, States: "f", Details: "A"}, Failures: &wire.Failures{Groups: []wire.Failure{{Line: text}}},
+	}
+	var page bytes.Buffer
+	if err := Write(&page, &Report{
+		Picture: p, Manifest: text, Logs: map[string]string{text: text}, Events: []Event{{Message: text}},
+		Why: &why.Explanation{Message: text, Causes: []why.Cause{{Message: text, Log: []string{text}}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := page.String(); printable.Text(got) != got || !strings.Contains(got, "order") {
+		t.Error("it has what acts on a terminal, or changes the order of text")
+	}
 }
 
 func TestManifestIsWhatItsAuthorHasWritten(t *testing.T) {

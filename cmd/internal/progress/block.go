@@ -71,7 +71,8 @@ func block(m *Model, now time.Time, last []string, s style) []string {
 		lines = lines[:most]
 	}
 	for i := range lines {
-		lines[i] = ansi.Truncate(lines[i], max(1, s.width-1), "…")
+		// What is in them comes from a server, names too.
+		lines[i] = ansi.Truncate(printable.ColoredLine([]byte(lines[i])), max(1, s.width-1), "…")
 	}
 	return lines
 }

@@ -36,6 +36,21 @@ func podAt(name string, index string, phase corev1.PodPhase) *corev1.Pod {
 	return p
 }
 
+// A server may call a Job, a pod or an image what it likes.
+func TestBlockOfHostileNames(t *testing.T) {
+	const odd = "x\x1b]0;title\a\x1b[2J\u202e"
+	j := indexed(1)
+	j.Name = odd
+	var m Model
+	m.SetJob(j, now)
+	m.SetPod(podAt(odd, "0", corev1.PodRunning), now)
+	m.SetImages(now, []Transfer{{Name: odd, State: "pulling"}})
+	got := strings.Join(block(&m, now, []string{odd}, style{width: 70, height: 24}), "\n")
+	if strings.Contains(got, "\x1b]") || strings.Contains(got, "\x1b[2J") || strings.Contains(got, "\u202e") || !strings.Contains(got, "job x ") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestBlock(t *testing.T) {
 	j := indexed(10)
 	j.Status.Succeeded, j.Status.Active, j.Status.Failed, j.Status.Ready = 4, 2, 1, ptr.To[int32](1)

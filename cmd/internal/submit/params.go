@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,6 +36,13 @@ const (
 	// suffixLength is that of a generated name.
 	suffixLength = 5
 )
+
+// choosesPrograms are variables by which the dynamic loader, shells and interpreters find what they run. A table is data, which may be
+// somebody else's: with a command of the machine it could name a program of theirs that runs as whoever submits.
+var choosesPrograms = regexp.MustCompile(`^(LD_.*|GLIBC_TUNABLES|PATH|HOME|SHELL|ENV|BASH_ENV|BASH_FUNC_.*|SHELLOPTS|PS4|IFS|EDITOR|VISUAL|PAGER|` +
+	`PYTHON(PATH|HOME|STARTUP|USERBASE|BREAKPOINT|INSPECT|WARNINGS|PLATLIBDIR)|PERL5(LIB|OPT|DB)|PERLLIB|RUBY(LIB|OPT)|NODE_(OPTIONS|PATH)|` +
+	`R_(HOME|LIBS.*|PROFILE.*|ENVIRON.*)|JULIA_(LOAD_PATH|DEPOT_PATH|PROJECT)|LUA_(INIT|PATH|CPATH).*|CLASSPATH|(JAVA_TOOL|_JAVA|JDK_JAVA)_OPTIONS|` +
+	`GIT_(SSH|SSH_COMMAND|EXEC_PATH|PAGER|EDITOR|CONFIG.*|EXTERNAL_DIFF|PROXY_COMMAND|ASKPASS))$`)
 
 // table is a list of values of one variable, or rows of several.
 type table struct {
@@ -136,6 +144,12 @@ func readTable(file string, stdin io.Reader) (table, error) {
 		return t, fmt.Errorf("%s: %w", t.from, err)
 	case len(rows) < 2:
 		return t, fmt.Errorf("%s: the first row names the variables, and each further one is an index: there is none", t.from)
+	}
+	for _, name := range rows[0] {
+		if choosesPrograms.MatchString(name) {
+			return t, fmt.Errorf("%s: the column %s would say which programs run, and not what they work on: call it otherwise, "+
+				"or give the variable by --param or --env", t.from, name)
+		}
 	}
 	t.names, t.rows = rows[0], rows[1:]
 	return t, nil

@@ -189,6 +189,9 @@ func (l *launcher) inside(ctx context.Context, t *launchThread, p launch) (pid i
 			return 0, root, context.Cause(ctx)
 		}
 	}
+	if err := freshKeys(); err != nil {
+		return 0, root, err
+	}
 	program := p.argv[0]
 	if !p.inPlace {
 		l.mu.Lock()

@@ -10,11 +10,23 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// fork starts a process in the calling thread's namespaces. The kernel kills it when that thread ends. extra, which may be
-// nil, becomes the file after the others.
+// freshKeys gives the calling thread, and what it forks, a session keyring without a name. An OCI runtime joins one that is called as its
+// container, whoever has made it: any user of the host may have done so, since it shows the IDs of the containers that it runs, and what
+// a pod's next one is called follows from that. They would hold the keys of somebody else's container, or keep it from starting (runc).
+func freshKeys() error {
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && err != unix.ENOSYS { // a kernel without keys
+		return fmt.Errorf("new session keyring: %w", err)
+	}
+	return nil
+}
+
+// fork starts a process in the calling thread's namespaces, and with its keys. The kernel kills it when that thread ends. extra, which may
+// be nil, becomes the file after the others.
 func fork(program string, argv []string, files [3]*os.File, extra *os.File) (int, error) {
 	all := []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
 	if extra != nil {
@@ -39,6 +51,9 @@ func fork(program string, argv []string, files [3]*os.File, extra *os.File) (int
 func (c *container) commandLine(console string) []string {
 	argv := c.runtime(filepath.Join(c.dir, runtimeLog),
 		"run", "--detach", "--pid-file", filepath.Join(c.dir, pidFile), "--bundle", c.dir)
+	if !c.record.ForeignRuntime {
+		argv = append(argv, "--no-new-keyring") // it has one already (freshKeys); others may not know the flag
+	}
 	if console != "" {
 		argv = append(argv, "--console-socket", console)
 	}
