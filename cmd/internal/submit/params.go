@@ -39,7 +39,7 @@ const (
 
 // choosesPrograms are variables by which the dynamic loader, shells and interpreters find what they run. A table is data, which may be
 // somebody else's: with a command of the machine it could name a program of theirs that runs as whoever submits.
-var choosesPrograms = regexp.MustCompile(`^(LD_.*|GLIBC_TUNABLES|PATH|HOME|SHELL|ENV|BASH_ENV|BASH_FUNC_.*|SHELLOPTS|PS4|IFS|EDITOR|VISUAL|PAGER|` +
+var choosesPrograms = regexp.MustCompile(`^(LD_.*|GLIBC_TUNABLES|PATH|HOME|SHELL|BASH_ENV|BASH_FUNC_.*|SHELLOPTS|PS4|IFS|EDITOR|VISUAL|PAGER|` +
 	`PYTHON(PATH|HOME|STARTUP|USERBASE|BREAKPOINT|INSPECT|WARNINGS|PLATLIBDIR)|PERL5(LIB|OPT|DB)|PERLLIB|RUBY(LIB|OPT)|NODE_(OPTIONS|PATH)|` +
 	`R_(HOME|LIBS.*|PROFILE.*|ENVIRON.*)|JULIA_(LOAD_PATH|DEPOT_PATH|PROJECT)|LUA_(INIT|PATH|CPATH).*|CLASSPATH|(JAVA_TOOL|_JAVA|JDK_JAVA)_OPTIONS|` +
 	`GIT_(SSH|SSH_COMMAND|EXEC_PATH|PAGER|EDITOR|CONFIG.*|EXTERNAL_DIFF|PROXY_COMMAND|ASKPASS))$`)
