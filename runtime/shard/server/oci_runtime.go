@@ -16,8 +16,8 @@ import (
 )
 
 // freshKeys gives the calling thread, and what it forks, a session keyring without a name. An OCI runtime joins one that is called as its
-// container, whoever has made it: any user of the host may have done so, since it shows the IDs of the containers that it runs, and what
-// a pod's next one is called follows from that. They would hold the keys of somebody else's container, or keep it from starting (runc).
+// container, whoever has made it: any user of the host may have done so, since processes show the IDs of their containers, and what a pod's
+// next one is called follows from that. They would have the keys of somebody else's container.
 func freshKeys() error {
 	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && err != unix.ENOSYS { // a kernel without keys
 		return fmt.Errorf("new session keyring: %w", err)
