@@ -21,19 +21,27 @@ func Quiet(h slog.Handler, cluster string) slog.Handler {
 }
 
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn || q.Handler.Enabled(ctx, slog.LevelDebug)
+	return q.Handler.Enabled(ctx, lowered(level))
+}
+
+// lowered lets what is below a warning be for debugging, and what is more than that be no less: answers of servers have secrets.
+func lowered(level slog.Level) slog.Level {
+	if level < slog.LevelWarn {
+		return min(level, slog.LevelDebug)
+	}
+	return level
 }
 
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	said := r.Level < slog.LevelWarn
+	r.Level = lowered(r.Level)
 	r.Attrs(func(a slog.Attr) bool {
 		err, is := a.Value.Any().(error)
-		said = said || is && q.unanswered(err)
-		return !said
+		if is && q.unanswered(err) {
+			r.Level = min(r.Level, slog.LevelDebug)
+			return false
+		}
+		return true
 	})
-	if said {
-		r.Level = slog.LevelDebug
-	}
 	if !q.Handler.Enabled(ctx, r.Level) {
 		return nil
 	}

@@ -37,4 +37,9 @@ func TestQuiet(t *testing.T) {
 			}
 		}
 	}
+	var out bytes.Buffer
+	log := slog.New(Quiet(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}), "https://10.0.0.1:6443"))
+	if log.Log(t.Context(), slog.LevelDebug-4, "Response Body", "body", "secret"); out.Len() > 0 {
+		t.Errorf("what is more than debugging is said: %q", out.String())
+	}
 }
