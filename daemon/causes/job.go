@@ -191,6 +191,13 @@ func jobAttempts(v *jobView) []why.Cause {
 	return []why.Cause{c}
 }
 
+func failures(n int32) string {
+	if n == 1 {
+		return "1 failure"
+	}
+	return fmt.Sprintf("%d failures", n)
+}
+
 func pods(n int) string {
 	if n == 1 {
 		return "1 pod"
@@ -363,9 +370,9 @@ func jobHeldIndexes(v *jobView) (all []why.Cause) {
 		}
 		all = append(all, why.Cause{
 			Type: "IndexBackOff", Until: why.At(h.Until), Brief: fmt.Sprintf("back-off of index %d after failure %d", h.Index, h.Failures),
-			Message: fmt.Sprintf("Index %d waits for its next pod: it has failed %s, and backoffLimitPerIndex allows %d failures. "+
+			Message: fmt.Sprintf("Index %d waits for its next pod: it has failed %s, and backoffLimitPerIndex allows %s. "+
 				"Its wait doubles each time, up to %s.",
-				h.Index, strings.TrimSuffix(times(h.Failures), " in a row"), ptr.Deref(v.job.Spec.BackoffLimitPerIndex, 0), v.Standing.Cap),
+				h.Index, strings.TrimSuffix(times(h.Failures), " in a row"), failures(ptr.Deref(v.job.Spec.BackoffLimitPerIndex, 0)), v.Standing.Cap),
 			Details: map[string]string{"index": fmt.Sprint(h.Index), "failures": fmt.Sprint(h.Failures), "cap": v.Standing.Cap.String()},
 		})
 	}
@@ -407,7 +414,10 @@ func failuresLeft(v *jobView) []why.Cause {
 	limit := int64(ptr.Deref(spec.BackoffLimit, 6))
 	c := why.Cause{Type: "FailuresLeft", Details: map[string]string{"failed": fmt.Sprint(st.Failed)}}
 	if spec.BackoffLimitPerIndex != nil {
-		c.Message = fmt.Sprintf("Each index may fail %d times before it has failed for good.", *spec.BackoffLimitPerIndex)
+		c.Message = "An index that fails has failed for good."
+		if n := *spec.BackoffLimitPerIndex; n > 0 {
+			c.Message = fmt.Sprintf("An index is tried again after %s, and has failed for good after one more.", failures(n))
+		}
 		if failed := ptr.Deref(v.job.Status.FailedIndexes, ""); failed != "" {
 			c.Details["failedIndexes"] = failed
 			c.Message += fmt.Sprintf(" Those that have: %s.", failed)

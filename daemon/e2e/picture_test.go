@@ -92,6 +92,7 @@ func TestWatch(t *testing.T) {
 	term.types("?")
 	term.shows("another order")
 	term.types("Escape")
+	term.shows("> other") // with Escape at once before it, a key is another one
 	term.types("/")
 	term.types("fail")
 	term.shows("/fail_")
@@ -110,6 +111,7 @@ func TestWatch(t *testing.T) {
 	term.shows("why jobs/many")
 	term.shows("exit code 3")
 	term.types("Escape")
+	term.shows("> many")
 	term.types("Enter")
 	term.shows("3  2  cannot open row 3 of 7")
 	term.shows("##X#")

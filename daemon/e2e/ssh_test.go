@@ -558,7 +558,7 @@ func TestOverSSHAsAUser(t *testing.T) {
 	uid := strconv.Itoa(int(alice.uid))
 	must("unix:"+alice.name, "auth", "whoami")
 	must(uid+"\n", "submit", "--image", "busybox:1.36", "--name", "image", "--", "id", "-u")
-	must(uid+"\n"+alice.home+"\n", "submit", "--host", "--name", "command", "--", "sh", "-c", "id -u; pwd")
+	must(uid+" "+alice.home+"\n", "submit", "--host", "--name", "command", "--", "sh", "-c", "echo $(id -u) $(pwd)")
 	must("job.batch/command\njob.batch/image\n", "get", "jobs", "-o", "name")
 	if n := m.logins(); n != 1 {
 		t.Errorf("%d logins for four commands", n)

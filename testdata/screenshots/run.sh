@@ -36,10 +36,10 @@ still() {
 }
 
 go run "$here/../images/cmd/mkimage" busybox docker.io/library/busybox:1.36 | jobctl image import - >/dev/null
-pods=${VIEWS:+150}
-sed "s/completions: 600/completions: ${pods:=600}/" "$here/jobs.yaml" | jobctl apply -f - >/dev/null
+pods=${VIEWS:+150} pods=${pods:-600}
+sed "s/completions: 600/completions: $pods/" "$here/jobs.yaml" | jobctl apply -f - >/dev/null
 for run in last-week yesterday; do jobctl create job "$run" --from cronjob/nightly >/dev/null; done
-until [ "$(jobctl get jobs/sweep -o jsonpath='{.status.succeeded}')" -ge $((pods * 2 / 3)) ] 2>/dev/null; do sleep 0.5; done
+until [ "$(jobctl get jobs/sweep -o jsonpath='{.status.succeeded}')" -ge $((pods * 3 / 4)) ] 2>/dev/null; do sleep 0.5; done
 jobctl dashboard --open=false >"$dir/link" &
 dashboard=$!
 until grep -qs http "$dir/link"; do sleep 0.1; done

@@ -29,6 +29,7 @@ const fs = require('fs');
     await page.setViewportSize({width: 390, height: 800});
     await at('#/', 'text=evaluate', 'phone');
   } else {
+    await page.setViewportSize({width: 1100, height: 1200}); // with the grid below what is said of it
     await at('#/jobs/default/sweep', 'text=loss is NaN', 'dashboard');
   }
   for (const name of fs.readdirSync(dir).filter(name => name.endsWith('.svg'))) {
