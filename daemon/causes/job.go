@@ -191,7 +191,7 @@ func jobAttempts(v *jobView) []why.Cause {
 	return []why.Cause{c}
 }
 
-func failures(n int32) string {
+func failures(n int64) string {
 	if n == 1 {
 		return "1 failure"
 	}
@@ -372,7 +372,7 @@ func jobHeldIndexes(v *jobView) (all []why.Cause) {
 			Type: "IndexBackOff", Until: why.At(h.Until), Brief: fmt.Sprintf("back-off of index %d after failure %d", h.Index, h.Failures),
 			Message: fmt.Sprintf("Index %d waits for its next pod: it has failed %s, and backoffLimitPerIndex allows %s. "+
 				"Its wait doubles each time, up to %s.",
-				h.Index, strings.TrimSuffix(times(h.Failures), " in a row"), failures(ptr.Deref(v.job.Spec.BackoffLimitPerIndex, 0)), v.Standing.Cap),
+				h.Index, strings.TrimSuffix(times(h.Failures), " in a row"), failures(int64(ptr.Deref(v.job.Spec.BackoffLimitPerIndex, 0))), v.Standing.Cap),
 			Details: map[string]string{"index": fmt.Sprint(h.Index), "failures": fmt.Sprint(h.Failures), "cap": v.Standing.Cap.String()},
 		})
 	}
@@ -415,7 +415,7 @@ func failuresLeft(v *jobView) []why.Cause {
 	c := why.Cause{Type: "FailuresLeft", Details: map[string]string{"failed": fmt.Sprint(st.Failed)}}
 	if spec.BackoffLimitPerIndex != nil {
 		c.Message = "An index that fails has failed for good."
-		if n := *spec.BackoffLimitPerIndex; n > 0 {
+		if n := int64(*spec.BackoffLimitPerIndex); n > 0 {
 			c.Message = fmt.Sprintf("An index is tried again after %s, and has failed for good after one more.", failures(n))
 		}
 		if failed := ptr.Deref(v.job.Status.FailedIndexes, ""); failed != "" {
@@ -434,11 +434,11 @@ func failuresLeft(v *jobView) []why.Cause {
 	return []why.Cause{c}
 }
 
-func counted(failures int64) string {
-	if failures == 1 {
-		return "1 failure counts"
+func counted(n int64) string {
+	if n == 1 {
+		return failures(n) + " counts"
 	}
-	return fmt.Sprintf("%d failures count", failures)
+	return failures(n) + " count"
 }
 
 // jobDeadline is the deadline that comes.

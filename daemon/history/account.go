@@ -155,10 +155,8 @@ func failedBefore(obj *corev1.Pod) (last *corev1.ContainerStateTerminated) {
 
 // gaveUp reports whether a Job has ended, or is about to, since its pods have failed, or were restarted in place, too often.
 func gaveUp(j *batchv1.Job) bool {
-	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return (c.Type == batchv1.JobFailureTarget || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue &&
-			c.Reason == batchv1.JobReasonBackoffLimitExceeded
-	})
+	c := cmp.Or(batch.End(&j.Status), batch.Ending(&j.Status))
+	return c != nil && c.Reason == batchv1.JobReasonBackoffLimitExceeded
 }
 
 // GPUs is what a pod has had of GPUs.

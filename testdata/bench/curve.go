@@ -85,10 +85,7 @@ func (b *bench) curve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		info, err := os.Stat(filepath.Join(d.Root, "jobd.db"))
-		if err != nil {
-			return err
-		}
+		size := d.databaseMB()
 		c, err := d.compact(ctx, jobs)
 		if err != nil {
 			return err
@@ -96,7 +93,7 @@ func (b *bench) curve(ctx context.Context) error {
 		for unit, values := range map[string][]float64{"start-ms": starts, "complete-ms": complete, "page-ms": page, "pods-of-one-ms": ofOne} {
 			b.report.figure(fmt.Sprintf("Curve/jobs=%d", jobs), values, unit)
 		}
-		b.report.row(fmt.Sprint(jobs), fmt.Sprint(jobs*podsOfEach), fmt.Sprintf("%.0f", float64(info.Size())/1e6), fmt.Sprintf("%.0f", rate),
+		b.report.row(fmt.Sprint(jobs), fmt.Sprint(jobs*podsOfEach), size, fmt.Sprintf("%.0f", rate),
 			fmt.Sprintf(
 				"%.0f (%.0f)", rest.RSS, rest.Anon,
 			), fmt.Sprintf("%.0f", median(starts)), fmt.Sprintf("%.0f", median(complete)), fmt.Sprintf("%.0f", median(page)),
@@ -127,23 +124,41 @@ func piled(name string, n int) *batchv1.Job {
 	return j
 }
 
-// pile creates the Jobs from one number up to another by eight clients, waits for their ends, and returns the pods a second.
-func (d *daemon) pile(ctx context.Context, from, to int) (rate float64, err error) {
-	begin := time.Now()
+// byEight has eight clients do something for each number from one up to another.
+func byEight(ctx context.Context, from, to int, do func(ctx context.Context, i int) error) error {
 	var next atomic.Int64
 	next.Store(int64(from))
-	clients, inGroup := errgroup.WithContext(ctx)
+	clients, ctx := errgroup.WithContext(ctx)
 	for range 8 {
 		clients.Go(func() error {
 			for i := int(next.Add(1)) - 1; i < to; i = int(next.Add(1)) - 1 {
-				if _, err := d.BatchV1().Jobs("default").Create(inGroup, piled(pileName(i), podsOfEach), metav1.CreateOptions{}); err != nil {
+				if err := do(ctx, i); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	if err := clients.Wait(); err != nil {
+	return clients.Wait()
+}
+
+// databaseMB is how large the file of the database is.
+func (d *daemon) databaseMB() string {
+	info, err := os.Stat(filepath.Join(d.Root, "jobd.db"))
+	if err != nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f", float64(info.Size())/1e6)
+}
+
+// pile creates the Jobs from one number up to another by eight clients, waits for their ends, and returns the pods a second.
+func (d *daemon) pile(ctx context.Context, from, to int) (rate float64, err error) {
+	begin := time.Now()
+	err = byEight(ctx, from, to, func(ctx context.Context, i int) error {
+		_, err := d.BatchV1().Jobs("default").Create(ctx, piled(pileName(i), podsOfEach), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
 		return 0, err
 	}
 	for {

@@ -7,24 +7,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // inFlight is how many pods of the large day run at a time.
 const inFlight = 50
-
-// asTable asks for a list as kubectl does.
-const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 // day measures separate Jobs of one container each, created as fast as eight clients can, while those that have been created run; and,
 // before them on the same daemon, the pods of one Job.
@@ -67,8 +58,8 @@ func (b *bench) day(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.report.row(strconv.Itoa((tenth+1)*n/10), fmt.Sprintf("%.0f", time.Since(begin).Seconds()), fmt.Sprintf("%.0f", at(creates, 0.5)),
-			fmt.Sprintf("%.0f", at(creates, 0.99)), fmt.Sprintf("%.0f", float64(n/10)/time.Since(last).Seconds()), strconv.Itoa(done),
+		b.report.row(strconv.Itoa((tenth+1)*n/10), fmt.Sprintf("%.0f", time.Since(begin).Seconds()), fmt.Sprintf("%.0f", median(creates)),
+			fmt.Sprintf("%.0f", quantile(creates, 0.99)), fmt.Sprintf("%.0f", float64(n/10)/time.Since(last).Seconds()), strconv.Itoa(done),
 			fmt.Sprintf("%.0f", d.self().Anon), d.databaseMB())
 		b.report.figure(fmt.Sprintf("Day/create/tenth=%d", tenth+1), creates, "ms")
 		last = time.Now()
@@ -114,35 +105,15 @@ func (b *bench) day(ctx context.Context) error {
 
 // createEach creates Jobs by eight clients and returns how long each answer took, in ms.
 func (d *daemon) createEach(ctx context.Context, from, to int) (ms []float64, err error) {
-	var next atomic.Int64
-	var mu sync.Mutex
-	next.Store(int64(from))
-	clients, ctx := errgroup.WithContext(ctx)
-	for range 8 {
-		clients.Go(func() error {
-			var own []float64
-			for i := int(next.Add(1)) - 1; i < to; i = int(next.Add(1)) - 1 {
-				j := job(pileName(i), 1, 1, "true")
-				j.Labels = map[string]string{"number": strconv.Itoa(i)}
-				begin := time.Now()
-				if _, err := d.BatchV1().Jobs("default").Create(ctx, j, metav1.CreateOptions{}); err != nil {
-					return err
-				}
-				own = append(own, time.Since(begin).Seconds()*1000)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			ms = append(ms, own...)
-			return nil
-		})
-	}
-	return ms, clients.Wait()
-}
-
-// at returns the value below which a share of the values lies.
-func at(values []float64, share float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
+	ms = make([]float64, to-from)
+	return ms, byEight(ctx, from, to, func(ctx context.Context, i int) error {
+		j := job(pileName(i), 1, 1, "true")
+		j.Labels = map[string]string{"number": strconv.Itoa(i)}
+		begin := time.Now()
+		_, err := d.BatchV1().Jobs("default").Create(ctx, j, metav1.CreateOptions{})
+		ms[i-from] = time.Since(begin).Seconds() * 1000
+		return err
+	})
 }
 
 // readAll returns how long a client waits for parts of a list of n Jobs and for the whole in pages, as kubectl reads it, and how large the
@@ -150,7 +121,7 @@ func at(values []float64, share float64) float64 {
 func (d *daemon) readAll(ctx context.Context, n int) (cells []string, err error) {
 	size := 0
 	page := func(query string) (next string, err error) {
-		body, err := d.BatchV1().RESTClient().Get().RequestURI("/apis/batch/v1/namespaces/default/jobs?"+query).SetHeader("Accept", asTable).DoRaw(ctx)
+		body, err := d.BatchV1().RESTClient().Get().RequestURI("/apis/batch/v1/namespaces/default/jobs?"+query).SetHeader("Accept", tableType).DoRaw(ctx)
 		size += len(body)
 		var table metav1.Table
 		if err == nil {
@@ -199,12 +170,4 @@ func (d *daemon) ended(ctx context.Context) (n int, err error) {
 		}
 	}
 	return n, nil
-}
-
-func (d *daemon) databaseMB() string {
-	info, err := os.Stat(filepath.Join(d.Root, "jobd.db"))
-	if err != nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f", float64(info.Size())/1e6)
 }
