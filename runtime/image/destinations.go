@@ -15,8 +15,8 @@ import (
 	"syscall"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
-	"github.com/containerd/containerd/v2/core/remotes/docker/auth"
 	"github.com/containerd/errdefs"
+	"golang.org/x/sync/semaphore"
 )
 
 // destinations are where the requests of one pull may go. Whoever names an image chooses the registry, which chooses where else
@@ -27,6 +27,8 @@ type destinations struct {
 	named      map[string]namer // by the host:port of the registry, of its mirrors and of other hosts of its hosts.toml
 	configured map[string]bool  // registries that have a directory of their own in HostsDir
 	proxies    map[string]bool  // host:port of proxies, which the environment of the daemon names
+
+	asking *semaphore.Weighted // held by who asks for a token
 
 	// own returns the addresses of this machine.
 	own func() ([]netip.Addr, error)
@@ -42,7 +44,9 @@ const (
 )
 
 func newDestinations() *destinations {
-	return &destinations{named: map[string]namer{}, configured: map[string]bool{}, proxies: map[string]bool{}, own: ownAddresses}
+	return &destinations{
+		named: map[string]namer{}, configured: map[string]bool{}, proxies: map[string]bool{}, asking: semaphore.NewWeighted(1), own: ownAddresses,
+	}
 }
 
 func ownAddresses() (own []netip.Addr, err error) {
@@ -82,7 +86,7 @@ func (d *destinations) hosts(of docker.RegistryHosts) docker.RegistryHosts {
 				by = byImage
 			}
 			d.named[hostPort(&url.URL{Scheme: h.Scheme, Host: h.Host})] = by
-			hosts[i].Authorizer = authorizer{h.Authorizer}
+			hosts[i].Authorizer = authorizer{h.Authorizer, d.asking}
 		}
 		return hosts, err
 	}
@@ -232,28 +236,4 @@ func means(a netip.Addr) []netip.Addr {
 		}
 	}
 	return all
-}
-
-// authorizer lets a registry that is asked by TLS name only realms that are. What it asks for a token is no request of a blob,
-// whatever that is for and wherever the registry has it.
-type authorizer struct{ docker.Authorizer }
-
-func (a authorizer) Authorize(ctx context.Context, req *http.Request) error {
-	err := a.Authorizer.Authorize(forAnswers(ctx), req)
-	if err != nil {
-		unsent(req)
-	}
-	return err
-}
-
-func (a authorizer) AddResponses(ctx context.Context, responses []*http.Response) error {
-	last := responses[len(responses)-1]
-	for _, c := range auth.ParseAuthHeader(last.Header) {
-		realm, err := url.Parse(c.Parameters["realm"])
-		if c.Scheme == auth.BearerAuth && last.Request.URL.Scheme == "https" && (err != nil || realm.Scheme != "https") {
-			return fmt.Errorf("the registry wants a token from %q, which is not https as the registry itself is: %w",
-				c.Parameters["realm"], docker.ErrInvalidAuthorization)
-		}
-	}
-	return a.Authorizer.AddResponses(forAnswers(ctx), responses)
 }

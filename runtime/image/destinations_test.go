@@ -165,27 +165,3 @@ func TestProxiesOfPulls(t *testing.T) {
 		}
 	}
 }
-
-// A registry that is asked by TLS does not have its tokens fetched without.
-func TestRealmsAreAsSafeAsTheirRegistry(t *testing.T) {
-	for _, c := range []struct {
-		registry, realm string
-		want            bool
-	}{
-		{"https://a.example/v2/", "https://auth.example/token", true}, {"https://a.example/v2/", "http://auth.example/token", false},
-		{"https://a.example/v2/", "//auth.example/token", false}, {"http://localhost:5000/v2/", "http://auth.example/token", true},
-	} {
-		u, err := url.Parse(c.registry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp := &http.Response{
-			StatusCode: http.StatusUnauthorized, Request: &http.Request{URL: u},
-			Header: http.Header{"Www-Authenticate": {`Bearer realm="` + c.realm + `",service="s",scope="x"`}},
-		}
-		err = authorizer{docker.NewDockerAuthorizer()}.AddResponses(t.Context(), []*http.Response{resp})
-		if (err == nil) != c.want {
-			t.Errorf("%s names %s: %v", c.registry, c.realm, err)
-		}
-	}
-}
