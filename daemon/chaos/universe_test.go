@@ -106,34 +106,44 @@ func newUniverse(t *testing.T, seed uint64, d disk) *universe {
 	return u
 }
 
-// start starts a daemon and its API.
+// start starts a daemon and its API, and tries again as systemd does while the disk is too full for that: somebody makes room in the end.
 func (u *universe) start() {
 	for {
-		err := u.TryStart()
+		err := u.tryStart()
 		if err == nil {
-			break
+			return
 		}
 		if !errors.Is(err, store.ErrFull) {
 			u.T.Fatal(err)
 		}
-		time.Sleep(time.Minute) // as systemd does, and in the end somebody makes room
-		if u.total.refused++; u.r.IntN(4) == 0 {
+		time.Sleep(time.Minute)
+		u.mu.Lock()
+		u.total.refused++
+		makesRoom := u.r.IntN(4) == 0
+		u.mu.Unlock()
+		if makesRoom {
 			if err := u.disk.empty(); err != nil {
 				u.T.Fatal(err)
 			}
 		}
+	}
+}
+
+// tryStart leaves nothing of a daemon that did not start.
+func (u *universe) tryStart() error {
+	if err := u.TryStart(); err != nil {
+		return err
 	}
 	s, err := server.New(server.Config{
 		Store: u.Store, Version: "chaos", NodeName: "test", Queue: u.Control, History: history.Reader{Store: u.Store}, Begun: history.Begun,
 		WorkloadWithJob: u.Gangs,
 	})
 	if err != nil {
-		u.T.Fatal(err)
+		u.Stop()
+		return err
 	}
-	config := &rest.Config{Host: "http://jobd", Transport: inProcess{s.Local()}, QPS: -1}
-	if u.client, err = kubernetes.NewForConfig(config); err != nil {
-		u.T.Fatal(err)
-	}
+	u.client, err = kubernetes.NewForConfig(&rest.Config{Host: "http://jobd", Transport: inProcess{s.Local()}, QPS: -1})
+	return err
 }
 
 // inProcess carries requests to a handler.
