@@ -197,15 +197,15 @@ func TestExecOutlives(t *testing.T) {
 			// More than a pipe holds, and the process is not told that nobody reads it.
 			"its output": {protocol.Exec{Args: []string{"sh", "-c", "cat; seq 100000; seq 100000 >&2; echo $? >@"}, Stdin: true}, "", "0\n"},
 			"no input":   {protocol.Exec{Args: []string{"sh", "-c", "sleep 0.1; echo end >@"}}, "", "end\n"},
-			"its terminal": {
+			"its terminal": { // what it has read is not yet what it has done about it
 				protocol.Exec{
-					Args: []string{"sh", "-c", "trap 'echo hung up >>@; exit' HUP; read x; echo $x >@; while :; do sleep 0.01; done"},
+					Args: []string{"sh", "-c", "trap hung=1 HUP; read x; echo $x >@; until [ \"$hung\" ]; do sleep 0.01; done; echo hung up >>@"},
 					TTY:  true, Stdin: true,
 				},
 				"typed\n", "typed\nhung up\n",
 			},
 			"what it reads": {
-				protocol.Exec{Args: []string{"sh", "-c", "sleep 0.3; head -n1 >@; while :; do sleep 0.01; done"}, TTY: true, Stdin: true},
+				protocol.Exec{Args: []string{"sh", "-c", "trap '' HUP; sleep 0.3; head -n1 >@"}, TTY: true, Stdin: true},
 				"typed\n", "typed\n",
 			},
 		} {
