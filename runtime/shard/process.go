@@ -279,25 +279,17 @@ func rest(stream *os.File) []byte {
 	return found
 }
 
-const (
-	// takenPause is between two looks at what was typed at a terminal. It is on its way to it in between, so that one look at
-	// nothing proves nothing: takenLooks do.
-	takenPause = 10 * time.Millisecond
-	takenLooks = 3
-)
+// takenPause is between two looks at what was typed at a terminal.
+const takenPause = 10 * time.Millisecond
 
 // Taken waits until the process has read what was written to its terminal, or ctx ends. When the terminal hangs up, what was not
 // read is lost.
 func (p *Process) Taken(ctx context.Context) {
-	for looks := 0; looks < takenLooks && ctx.Err() == nil; time.Sleep(takenPause) {
-		switch left, err := p.unread(); {
-		case err != nil:
-			return // it has hung up already
-		case left == 0:
-			looks++
-		default:
-			looks = 0
+	for ctx.Err() == nil {
+		if left, err := p.unread(); err != nil || left == 0 { // an error: it has hung up already
+			return
 		}
+		time.Sleep(takenPause)
 	}
 }
 
@@ -318,7 +310,10 @@ func (p *Process) unread() (n int, err error) {
 			return
 		}
 		defer unix.Close(int(other))
-		n, err = unix.IoctlGetInt(int(other), unix.TIOCINQ)
+		// What is written here is on its way there for a while, in no count; the kernel ends that before it answers whether there is something.
+		if _, err = unix.Poll([]unix.PollFd{{Fd: int32(other), Events: unix.POLLIN}}, 0); err == nil || errors.Is(err, unix.EINTR) {
+			n, err = unix.IoctlGetInt(int(other), unix.TIOCINQ)
+		}
 	})
 	return n, errors.Join(failed, err)
 }
