@@ -3,7 +3,6 @@
 package files
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,11 +30,7 @@ func ReplaceDurably(path string, content []byte, mode fs.FileMode) error {
 	if err := replace(path, content, mode, unix.Fsync); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return SyncDirectory(filepath.Dir(path))
 }
 
 func replace(path string, content []byte, mode fs.FileMode, sync func(fd int) error) error {
