@@ -77,8 +77,8 @@ func (l *logging) begin(of key, k logKey) (done, begin bool) {
 	return false, true
 }
 
-// end takes in that a log was brought to its end, that it had no place (nil), or that it broke off, and returns after which time it is to be
-// gone on with. Of a pod that was forgotten nothing is kept.
+// end takes in how the bringing of a log ended: it was complete (done), there was no place for it (nil), or it broke off (err).
+// It returns how long to wait before going on. Nothing is kept of a pod that was forgotten.
 func (l *logging) end(of key, k logKey, done bool, err error) (again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

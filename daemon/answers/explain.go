@@ -168,7 +168,8 @@ func (q *question) job(j *batchv1.Job) (*why.Explanation, error) {
 	return causes.Job(w, j, pods), nil
 }
 
-// noJob explains what is expected of the name of a Job that there is not; where that is nothing, it returns the error.
+// noJob explains what is expected of Jobs of a name if there is no Job of that name; if nothing is expected, it returns the
+// error.
 func (q *question) noJob(of why.Reference, notFound error) (*why.Explanation, error) {
 	w := q.world()
 	if err := q.Store.View(func(s *store.Snapshot) error { return expected(s, &w, of.Namespace, of.Name) }); err != nil {

@@ -1,6 +1,6 @@
-// Package notices is the concern of notices in the control loop: it sees what becomes of Jobs, JobSets and CronJobs, lets package notify
-// decide what that means to those who want to be told, and writes notices in the same transaction, so that none is lost and
-// none comes twice. Package daemon/receivers delivers what is written.
+// Package notices is the concern of notices in the control loop. It sees what becomes of Jobs, JobSets and CronJobs, has
+// package notify decide who is told what, and writes the notices in the same transaction, so that none is lost and none comes
+// twice. Package daemon/receivers delivers what is written.
 //
 // Without receivers the Teller does nothing for Jobs that ask for none, and the concern of expectations remains, which costs nothing
 // for objects without its annotation.

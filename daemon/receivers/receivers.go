@@ -138,7 +138,7 @@ func (d *Deliveries) Known(receiver, namespace string) bool {
 	return namespace == "" || d.Receivers[receiver].Serves(namespace)
 }
 
-// ErrUnknown is the error of Test for a receiver that there is not.
+// ErrUnknown is the error of Test for a receiver that does not exist.
 var ErrUnknown = errors.New("there is no such receiver in the settings of jobd")
 
 // Test delivers a notice to a receiver, and returns why that has failed.

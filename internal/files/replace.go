@@ -18,9 +18,8 @@ const Unfinished = "~new"
 // process was killed, finds the old content or the new one, never a part of it. After a power cut it may be as it was
 // before, or empty. No two may replace the same file at a time.
 //
-// continuity's AtomicWriteFile flushes each file to the disk, which is a needless wait for what does not outlive the
-// host, and after a kill it leaves a file with a random name, which would be taken for a record in a directory of
-// records.
+// continuity's AtomicWriteFile is no replacement: it flushes each file to the disk, a needless wait for what does not outlive
+// the host, and a kill leaves a file with a random name, which would pass for a record in a directory of records.
 func Replace(path string, content []byte, mode fs.FileMode) error {
 	return replace(path, content, mode, func(int) error { return nil })
 }
