@@ -40,9 +40,6 @@ const (
 	OnStartErrorFail = "fail"
 )
 
-// Patience is how long a server may be out of reach before a command gives up.
-const Patience = time.Minute
-
 // Follower follows a Job to its end.
 type Follower struct {
 	Client  *Client
@@ -118,7 +115,7 @@ type following struct {
 
 	isNew         bool
 	pods          *podLogs // nil unless the server has no log of the Job
-	lost          time.Time
+	contact       contact
 	imagesAsked   bool
 	logsOver      bool
 	flow          flow // of the logs
@@ -252,7 +249,7 @@ const drain = 10 * time.Second
 
 // run takes in what happens until the Job and its logs have ended.
 func (r *following) run() error {
-	var patienceOver, drained <-chan time.Time
+	var drained <-chan time.Time
 	ended := false
 	for {
 		select {
@@ -260,12 +257,6 @@ func (r *following) run() error {
 			done, err := r.take(u)
 			if done || err != nil {
 				return err
-			}
-			switch {
-			case r.lost.IsZero():
-				patienceOver = nil
-			case patienceOver == nil:
-				patienceOver = time.After(Patience)
 			}
 			if batch.End(&r.job.Status) != nil && !ended {
 				ended = true
@@ -281,7 +272,7 @@ func (r *following) run() error {
 			if over, err := r.interrupt(s); over || err != nil {
 				return err
 			}
-		case <-patienceOver:
+		case <-r.contact.over:
 			return fmt.Errorf("the server has not answered for %v%s", Patience, r.again())
 		case <-drained:
 			if idle := r.flow.idle(); idle < drain {
@@ -329,14 +320,7 @@ func (r *following) take(u update) (done bool, err error) {
 			r.followImages()
 		}
 	case aboutConnection:
-		switch {
-		case u.err == nil && !r.lost.IsZero():
-			r.lost = time.Time{}
-			r.notice("the server answers again")
-		case u.err != nil && r.lost.IsZero():
-			r.lost = now
-			r.notice("the server does not answer, trying again: %v", u.err)
-		}
+		r.contact.take(u.err, r.notice)
 	case answered:
 		r.asking = false
 		if u.answer != "" {

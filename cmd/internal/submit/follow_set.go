@@ -54,7 +54,7 @@ type setFollowing struct {
 	reading int
 	full    bool // it was said that there are too many
 	said    map[string]string
-	lost    time.Time
+	contact contact
 	looked  bool // at what had begun when it ended
 	told    bool // why no logs are shown
 }
@@ -131,18 +131,12 @@ func (r *setFollowing) tell(of, state, message string) {
 }
 
 func (r *setFollowing) run() (interrupted os.Signal, err error) {
-	var patienceOver, drained <-chan time.Time
+	var drained <-chan time.Time
 	for {
 		select {
 		case u := <-r.updates:
 			if err := r.take(u); err != nil {
 				return nil, err
-			}
-			switch {
-			case r.lost.IsZero():
-				patienceOver = nil
-			case patienceOver == nil:
-				patienceOver = time.After(Patience)
 			}
 			if jobset.End(&r.set.Status) == nil {
 				continue
@@ -160,7 +154,7 @@ func (r *setFollowing) run() (interrupted os.Signal, err error) {
 			}
 		case s := <-r.Signals:
 			return s, r.leave()
-		case <-patienceOver:
+		case <-r.contact.over:
 			return nil, fmt.Errorf("the server has not answered for %v; follow the JobSet again with: %s", Patience, r.Again)
 		case <-drained:
 			if idle := r.flow.idle(); idle < drain {
@@ -196,12 +190,8 @@ func (r *setFollowing) take(u setUpdate) error {
 		if !u.deleted {
 			r.see(u.job)
 		}
-	case u.err == nil && !r.lost.IsZero():
-		r.lost = time.Time{}
-		r.notice("the server answers again")
-	case u.err != nil && r.lost.IsZero():
-		r.lost = time.Now()
-		r.notice("the server does not answer, trying again: %v", u.err)
+	default:
+		r.contact.take(u.err, r.notice)
 	}
 	return nil
 }
