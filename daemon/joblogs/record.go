@@ -26,8 +26,8 @@ type logRecord struct {
 	JobUID    types.UID `json:"jobUID"`
 	// Index is the pod's completion index, nil if it has none.
 	Index *int `json:"index,omitempty"`
-	// Attempt is that of the Job, from 1 on, and Try which pod of its index it is in that attempt, from 1 on; 0 if it has
-	// none, or that is not known.
+	// Attempt is that of the Job, from 1. Try counts the pods of its index within the attempt, from 1; 0 if it has no index, or
+	// that is not known.
 	Attempt int       `json:"attempt,omitempty"`
 	Try     int       `json:"try,omitempty"`
 	Created time.Time `json:"created"`

@@ -72,8 +72,8 @@ func Asked(n *Notice, w notices.Wanted) bool {
 // ended reports whether a notice is of the end of a Job.
 func ended(n *Notice) bool { return n.Result != "" }
 
-// Goes reports whether a receiver is told of a notice, which was asked for by name: as users want it, or, for one that watches
-// over the times between start and end, all that it needs for that.
+// Goes reports whether a receiver that was asked for by name is told of a notice. Most are told what users want; one that
+// watches the times between start and end is told all that it needs for that.
 func Goes(n *Notice, r *Receiver, w notices.Wanted) bool {
 	switch {
 	case !r.Serves(n.Object.Namespace):
