@@ -126,10 +126,9 @@ func DropOwner(obj metav1.Object, uid string) bool {
 }
 
 // BlocksOwner reports whether the deletion of an owner in the foreground waits for obj. It waits for nothing in another namespace,
-// where others could keep it for ever: a reference there is to an object of that namespace, which does not exist. Nor does an owner in
-// no namespace wait for what is in one: all who may read it know its UID.
+// where others could keep it for ever: a reference there is to an object of that namespace, which does not exist.
 func BlocksOwner(obj, owner metav1.Object) bool {
-	if obj.GetNamespace() != owner.GetNamespace() || obj.GetUID() == owner.GetUID() {
+	if owner.GetNamespace() != "" && obj.GetNamespace() != owner.GetNamespace() || obj.GetUID() == owner.GetUID() {
 		return false
 	}
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {

@@ -108,7 +108,7 @@ func TestOwners(t *testing.T) {
 		owner, namespace, of string
 		want                 bool
 	}{
-		{"job", "", "", true}, {"job", "a", "a", true}, {"job", "", "a", false}, // one in no namespace
+		{"job", "", "", true}, {"job", "a", "a", true}, {"job", "", "a", true}, // one in no namespace
 		{"job", "a", "b", false}, {"job", "a", "", false}, {"other", "a", "a", false}, {"nobody", "a", "a", false},
 	} {
 		o.Namespace = c.of
