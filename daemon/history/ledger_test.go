@@ -109,12 +109,19 @@ func TestHistoryOfAFailedJob(t *testing.T) {
 	})
 }
 
-// A pod that its Job gives up, since it was restarted in place too often, has failed, and with which exit code is known.
+// A pod that its Job gives up, since it was restarted in place too often, has failed, and with which exit code is known: also if it
+// fails again before it is stopped.
 func TestHistoryOfRestartsInPlace(t *testing.T) {
+	for _, takes := range []string{"1m", "0s"} {
+		t.Run(takes, func(t *testing.T) { historyOfRestartsInPlace(t, takes) })
+	}
+}
+
+func historyOfRestartsInPlace(t *testing.T, takes string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{controltest.New(t)}
 		defer w.End()
-		j := controltest.Simulate("j", "1m", "7")
+		j := controltest.Simulate("j", takes, "7")
 		j.Spec.BackoffLimit = ptr.To[int32](0)
 		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 		w.Create(j)
