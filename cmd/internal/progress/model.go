@@ -399,6 +399,9 @@ func started(p *corev1.Pod) (first time.Time) {
 				at = state.Running.StartedAt.Time
 			case state.Terminated != nil:
 				at = state.Terminated.StartedAt.Time
+				if at.Unix() == 0 { // it could not be started (StartError)
+					at = state.Terminated.FinishedAt.Time
+				}
 			}
 			if !at.IsZero() && (first.IsZero() || at.Before(first)) {
 				first = at
