@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/spf13/cobra"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -91,12 +90,12 @@ func printKubeconfig(
 		return err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return refused(resp)
+	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(strings.TrimSpace(string(body)))
 	}
 	warnings, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
 	for _, w := range warnings {
