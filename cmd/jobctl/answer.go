@@ -30,7 +30,10 @@ func refused(resp *http.Response) error {
 	if json.Unmarshal(raw, &status) == nil && status.Message != "" {
 		return errors.New(status.Message)
 	}
-	return fmt.Errorf("the daemon answers %s: %s", resp.Status, strings.TrimSpace(string(raw)))
+	if text := strings.TrimSpace(string(raw)); text != "" {
+		return errors.New(text)
+	}
+	return fmt.Errorf("the daemon answers %s", resp.Status)
 }
 
 // writeYAML writes an answer as -o yaml does.
