@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/internal/ask"
 	"github.com/jobd/jobd/internal/engine"
 	"github.com/jobd/jobd/internal/printable"
 )
@@ -267,7 +268,7 @@ func (c *imageClient) ask(
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, refused(resp)
+	return nil, ask.Refused(resp)
 }
 
 func contextOf(cmd *cobra.Command) context.Context {

@@ -16,6 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/jobd/jobd/internal/ask"
 	"github.com/jobd/jobd/internal/files"
 )
 
@@ -91,7 +92,7 @@ func printKubeconfig(
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return refused(resp)
+		return ask.Refused(resp)
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
