@@ -413,7 +413,9 @@ func TestLogsOfWhatNeverStarted(t *testing.T) {
 	} {
 		p := failedPod(128, "StartError")
 		p.Status.ContainerStatuses[0].State.Terminated.StartedAt = tc.started
-		j := newJob(func(j *batchv1.Job) { j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded) })
+		j := newJob(func(j *batchv1.Job) {
+			j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+		})
 		said := Job(World{Now: now, Source: why.FromRecords}, j, []*corev1.Pod{p})
 		of := slices.IndexFunc(said.Causes, func(c why.Cause) bool { return c.Object != nil && c.Object.Name == p.Name })
 		if of < 0 || slices.ContainsFunc(said.Causes[of].Help, func(h string) bool { return strings.Contains(h, "jobctl logs") }) != tc.want {
