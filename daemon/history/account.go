@@ -156,10 +156,10 @@ func failedBefore(obj *corev1.Pod) (last *corev1.ContainerStateTerminated) {
 	return last
 }
 
-// gaveUp reports whether a Job has ended, or is about to, since its pods have failed, or were restarted in place, too often.
-func gaveUp(j *batchv1.Job) bool {
+// endsFor reports whether a Job has ended, or is about to, for a reason.
+func endsFor(j *batchv1.Job, reason string) bool {
 	c := cmp.Or(batch.End(&j.Status), batch.Ending(&j.Status))
-	return c != nil && c.Reason == batchv1.JobReasonBackoffLimitExceeded
+	return c != nil && c.Reason == reason
 }
 
 // GPUs is what a pod has had of GPUs.

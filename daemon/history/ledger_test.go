@@ -134,6 +134,22 @@ func historyOfRestartsInPlace(t *testing.T, takes string) {
 	})
 }
 
+// Of a pod that the end of its Job's time has stopped, that is what became of it.
+func TestHistoryOfADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{controltest.New(t)}
+		defer w.End()
+		j := controltest.Simulate("j", "1h", "0")
+		j.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
+		w.Create(j)
+		time.Sleep(10 * time.Minute)
+		all := w.history()
+		if len(all) != 1 || len(all[0].Pods) != 1 || all[0].Pods[0].Result != wire.PodStopped || all[0].Pods[0].Reason != "DeadlineExceeded" {
+			t.Errorf("the history says %+v", all)
+		}
+	})
+}
+
 // What a Job was paused for is told apart from what it ran, of the Job and of its pods.
 func TestHistoryOfAPausedJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
