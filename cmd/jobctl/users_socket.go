@@ -57,7 +57,7 @@ func (t *target) ownNamespace(root *cobra.Command, flags *genericclioptions.Conf
 			if err := standsIn(flags, namespace); err != nil {
 				return err
 			}
-			*flags.Context = "" // of another kubeconfig
+			*flags.Context, t.own = "", namespace // not of another kubeconfig
 		} else {
 			t.stranger = true
 		}

@@ -45,6 +45,7 @@ type Template struct {
 	WorkDir      string
 	BackoffLimit int32
 	Deadline     time.Duration
+	PodDeadline  time.Duration
 	TTL          time.Duration
 	Pull         string // always, missing or never
 	Labels       []string
@@ -151,6 +152,11 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 			return nil, err
 		}
 	}
+	if given("pod-deadline") {
+		if j.Spec.Template.Spec.ActiveDeadlineSeconds, err = wholeSeconds[int64]("--pod-deadline", t.PodDeadline, time.Second); err != nil {
+			return nil, err
+		}
+	}
 	if given("ttl") {
 		if j.Spec.TTLSecondsAfterFinished, err = wholeSeconds[int32]("--ttl", t.TTL, 0); err != nil {
 			return nil, err
@@ -189,11 +195,14 @@ func (t *Template) interactive(j *batchv1.Job, given func(flag string) bool) err
 	c := &j.Spec.Template.Spec.Containers[0]
 	c.Stdin, c.TTY = true, t.TTY
 	c.StdinOnce = !t.TTY // the end of a file is that of the container's input
-	if !given("deadline") {
-		j.Spec.ActiveDeadlineSeconds = ptr.To(int64(sessionDeadline / time.Second))
-	}
 	pod := &j.Spec.Template.Spec
-	pod.ActiveDeadlineSeconds, j.Spec.ActiveDeadlineSeconds = j.Spec.ActiveDeadlineSeconds, nil
+	switch {
+	case given("pod-deadline"):
+	case given("deadline"):
+		pod.ActiveDeadlineSeconds, j.Spec.ActiveDeadlineSeconds = j.Spec.ActiveDeadlineSeconds, nil
+	default:
+		pod.ActiveDeadlineSeconds = ptr.To(int64(sessionDeadline / time.Second))
+	}
 	if t.TTY {
 		pod.TerminationGracePeriodSeconds = ptr.To[int64](sessionGrace)
 	}
