@@ -137,7 +137,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				return ""
 			},
 			Spec: sandbox.Specs{
-				API: api, Runtime: r, Volumes: files.volumes, Host: limits, Cgroups: parent, Node: files.node,
+				API: api, Runtime: r, Volumes: files.volumes, Host: limits, Cgroups: parent, PodCgroups: cgroups, Node: files.node,
 				Sysctls:    sysctls,
 				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, Profiles: oci.NewProfiles(),
 				DropNetRaw: c.DropNetRaw, Limited: files.objects.Limited,

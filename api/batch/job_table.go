@@ -82,8 +82,7 @@ func jobCompletions(job *batchv1.Job) string {
 	return fmt.Sprintf("%d/1", job.Status.Succeeded)
 }
 
-// jobDuration returns the time from the start to the completion, or until now for a Job that has neither completed nor
-// failed.
+// jobDuration returns the time from the start to the completion, or until now: also for a Job that has failed, as in a cluster.
 func jobDuration(job *batchv1.Job, now time.Time) string {
 	start, end := job.Status.StartTime, job.Status.CompletionTime
 	switch {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,7 +71,27 @@ func (g guardedSerializer) Decode(data []byte, defaults *schema.GroupVersionKind
 	if kind, err := g.check(data, defaults, into); err != nil {
 		return nil, kind, err
 	}
-	return g.Serializer.Decode(data, defaults, into)
+	obj, kind, err := g.Serializer.Decode(data, defaults, into)
+	return obj, kind, shortened(err)
+}
+
+// maxSaid is how much a client is told of one error of strict decoding, in bytes: of YAML, the errors of all lines are one.
+const maxSaid = 8 << 10
+
+// shortened bounds what strict decoding says of an object that has very many fields twice, or that nobody knows.
+func shortened(err error) error {
+	strict, ok := runtime.AsStrictDecodingError(err)
+	if !ok {
+		return err
+	}
+	all := strict.Errors()
+	said := slices.Clone(all[:min(len(all), maxErrors)])
+	for i, e := range said {
+		if text := e.Error(); len(text) > maxSaid {
+			said[i] = fmt.Errorf("%s ... and so on", strings.ToValidUTF8(text[:maxSaid], ""))
+		}
+	}
+	return runtime.NewStrictDecodingError(said)
 }
 
 // check returns why data must not be decoded, and of which kind it is.

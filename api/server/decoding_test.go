@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -146,5 +147,30 @@ func TestDigitsWhereAnyTextMayStand(t *testing.T) {
 	}
 	if code, said := ts.do(t, "PATCH", in+"configmaps/c", "application/strategic-merge-patch+json", `{"data": {"memory": "1e-2000000000"}}`); code != 200 {
 		t.Errorf("%d %.300s", code, said)
+	}
+}
+
+// TestStrictErrorsAreBounded: a body of 3 MiB could be answered with seven times as much.
+func TestStrictErrorsAreBounded(t *testing.T) {
+	ts := startServer(t)
+	const path = "/api/v1/namespaces/default/configmaps?fieldValidation=Strict"
+	head := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	twice := func(n int) (json string) {
+		for i := range n {
+			json += fmt.Sprintf(`,"f%d":1`, i)
+		}
+		return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}` + json + "}"
+	}
+	for name, c := range map[string]struct {
+		kind, body, want string
+	}{
+		"keys of YAML that are there twice": {"application/yaml", head + "data:\n" + strings.Repeat("  a: b\n", 20_000), `line 6: key \"a\" already set`},
+		"fields that nobody knows":          {"application/json", twice(5000), `unknown field \"f0\"`},
+		"few":                               {"application/json", twice(2), `unknown field \"f1\"`},
+	} {
+		code, said := ts.do(t, "POST", path, c.kind, c.body)
+		if code != http.StatusBadRequest || len(said) > 4*maxSaid || !strings.Contains(said, c.want) {
+			t.Errorf("%s: %d, %d bytes: %.300s", name, code, len(said), said)
+		}
 	}
 }

@@ -66,10 +66,11 @@ func whyUnauthorized(authorization string, now time.Time) string {
 }
 
 // forbiddenTo is what jobd says to a user of the machine who may not do something.
-var forbiddenTo = regexp.MustCompile(`\bforbidden: User "unix:([^"]+)" cannot \w+ (path "/jobd/v1/)?`)
+var forbiddenTo = regexp.MustCompile(`\bforbidden: User "unix:([^"]+)" cannot \w+ (path "/jobd/v1/)?(?:.* in the namespace "([^"]+)")?`)
 
-// whoMay says what helps a user of the machine who may not do something; empty if that is not what a message says, or nothing helps.
-func whoMay(message string, stranger bool) string {
+// whoMay says what helps a user of the machine who may not do something; empty if that is not what a message says, or nothing helps. own is
+// their namespace.
+func whoMay(message string, stranger bool, own string) string {
 	m := forbiddenTo.FindStringSubmatch(message)
 	switch {
 	case m == nil:
@@ -78,6 +79,8 @@ func whoMay(message string, stranger bool) string {
 		return fmt.Sprintf("%s is none of the users of this jobd. If they are a group, as with jobd's package the group jobd: sudo usermod -aG jobd %[1]s", m[1])
 	case m[2] != "":
 		return "Only administrators of this jobd, such as root, may do that."
+	case own != "" && own != m[3]:
+		return fmt.Sprintf("The namespace of %s is %s, in which commands work without -n and -A.", m[1], own)
 	}
 	return ""
 }
@@ -85,13 +88,21 @@ func whoMay(message string, stranger bool) string {
 // isStranger reports whether whoever asks is none of jobd's users.
 func (r *refusedRequest) isStranger() bool { return r.stranger != nil && r.stranger() }
 
+// ownNamespace returns the namespace that jobd has given to whoever asks; empty if none.
+func (r *refusedRequest) ownNamespace() string {
+	if r.own == nil {
+		return ""
+	}
+	return r.own()
+}
+
 // explain completes the error of a request with why the server did not know who asked, or who may do it, if that is what it says.
 func (r *refusedRequest) explain(err error) error {
 	if sent, refused := r.credentials(); err != nil && refused && unauthorized(err.Error()) {
 		return fmt.Errorf("%w\n%s", err, whyUnauthorized(sent, time.Now()))
 	}
 	if err != nil {
-		if help := whoMay(err.Error(), r.isStranger()); help != "" {
+		if help := whoMay(err.Error(), r.isStranger(), r.ownNamespace()); help != "" {
 			return fmt.Errorf("%w\n%s", err, help)
 		}
 	}

@@ -61,13 +61,15 @@ func TestWhoMay(t *testing.T) {
 		want     string
 	}{
 		{jobs, true, "sudo usermod -aG jobd bob"},
-		{jobs, false, ""}, // of a namespace that is not theirs
+		{jobs, false, "The namespace of bob is bob, in which"}, // of a namespace that is not theirs
+		{`jobs.batch is forbidden: User "unix:bob" cannot list resource "jobs" in API group "batch" at the cluster scope`, false, "is bob, in which"},
+		{`resourcequotas is forbidden: User "unix:bob" cannot create resource "resourcequotas" in API group "" in the namespace "bob"`, false, ""},
 		{`error: forbidden: User "unix:bob" cannot get path "/jobd/v1/images"`, false, "administrators"},
 		{`error: forbidden: User "unix:bob" cannot get path "/jobd/v1/images"`, true, "sudo usermod -aG jobd bob"},
 		{`jobs.batch is forbidden: User "system:serviceaccount:a:b" cannot list resource "jobs"`, true, ""},
 		{`jobs.batch "x" not found`, true, ""},
 	} {
-		if got := whoMay(c.message, c.stranger); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+		if got := whoMay(c.message, c.stranger, "bob"); c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.message, got, c.want)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/internal/ask"
 	"github.com/jobd/jobd/internal/engine"
 	"github.com/jobd/jobd/internal/printable"
 )
@@ -268,15 +268,7 @@ func (c *imageClient) ask(
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	var status metav1.Status
-	if json.Unmarshal(raw, &status) == nil && status.Message != "" {
-		return nil, errors.New(status.Message)
-	}
-	return nil, fmt.Errorf("the daemon answers %s: %s", resp.Status, strings.TrimSpace(string(raw)))
+	return nil, ask.Refused(resp)
 }
 
 func contextOf(cmd *cobra.Command) context.Context {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/spf13/cobra"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -17,6 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/jobd/jobd/internal/ask"
 	"github.com/jobd/jobd/internal/files"
 )
 
@@ -91,12 +91,12 @@ func printKubeconfig(
 		return err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return ask.Refused(resp)
+	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(strings.TrimSpace(string(body)))
 	}
 	warnings, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
 	for _, w := range warnings {

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -65,5 +71,19 @@ func TestAKubeconfigOfTheEnvironment(t *testing.T) {
 		if said := unreachable(err, "/s").Error(); !strings.Contains(said, "--kubeconfig /home/ann/kc") {
 			t.Error(said)
 		}
+	}
+}
+
+// TestAKubeconfigIsRefused in the words of the daemon, and not as JSON.
+func TestAKubeconfigIsRefused(t *testing.T) {
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind": "Status", "message": "forbidden: User \"unix:bob\" cannot get path"}`)
+	}))
+	defer daemon.Close()
+	dial := func(context.Context) (net.Conn, error) { return net.Dial("tcp", daemon.Listener.Addr().String()) }
+	err := printKubeconfig(t.Context(), dial, nil, kubeconfigFile{}, genericiooptions.NewTestIOStreamsDiscard())
+	if err == nil || err.Error() != `forbidden: User "unix:bob" cannot get path` {
+		t.Error(err)
 	}
 }

@@ -78,6 +78,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	ofJobs := extendLogs(root, flags, streams)
 	extendWait(root, flags, streams)
 	said.refused.stranger = func() bool { return to.stranger }
+	said.refused.own = func() string { return to.own }
 	own := submitter{flags: flags, to: to, streams: streams, refused: &said.refused}
 	extendRun(root, own)
 	own.extendAttach(root)

@@ -18,6 +18,8 @@ type refusedRequest struct {
 	authorization string
 	// stranger reports whether whoever asks is none of jobd's users; nil if nobody knows.
 	stranger func() bool
+	// own returns the namespace that jobd has given them, empty if none; nil if nobody knows.
+	own func() string
 }
 
 // maxRefused is how much of a body is kept. A manifest with more has other troubles.

@@ -39,6 +39,7 @@ type target struct {
 	users   bool // the socket is that of all users of the machine
 	// stranger: jobd has given whoever runs this no namespace there.
 	stranger bool
+	own      string // the namespace that jobd has given them
 	verb     string // the command, without what is below it; empty if the arguments name none
 	// context is where the socket was found, kubeconfig its file, empty if that is the default, and namespace what it begins in.
 	context, kubeconfig, namespace string

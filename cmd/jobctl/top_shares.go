@@ -27,6 +27,10 @@ func extendTop(root *cobra.Command, f cmdutil.Factory, streams genericiooptions.
 	top.Flags().BoolVar(&show, "shares", false,
 		"What each namespace or user has used of the machine, by which the queue is ordered (jobd serve --queue-order fair)")
 	top.Flags().BoolVar(&ofGPUs, "gpus", false, "What each GPU of NVIDIA does, and which pods and other programs use it")
+	top.Long = "Show what CPU and memory nodes and pods use. jobd measures that when it is asked; a cluster needs the Metrics Server."
+	for _, sub := range top.Commands() {
+		sub.Long = sub.Short + "."
+	}
 	top.Example += `
   # What the GPUs do
   jobctl top --gpus

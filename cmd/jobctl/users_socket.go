@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -56,7 +57,7 @@ func (t *target) ownNamespace(root *cobra.Command, flags *genericclioptions.Conf
 			if err := standsIn(flags, namespace); err != nil {
 				return err
 			}
-			*flags.Context = "" // of another kubeconfig
+			*flags.Context, t.own = "", namespace // not of another kubeconfig
 		} else {
 			t.stranger = true
 		}
@@ -69,6 +70,9 @@ var askNothing = []string{"", "completion", "config", "context", "help", "kuberc
 
 // askingTime is how long the answer may take to which namespace is one's own.
 const askingTime = 10 * time.Second
+
+// maxReview is how much is read of that answer, which names the groups of a user. Every command asks for it, of whatever machine.
+const maxReview = 8 << 20
 
 // namespaceOf asks a jobd which namespace it gives to whoever asks; empty if it does not say. A connection that breaks off before the
 // answer, as one through a busy ssh may, is no answer: it is asked again.
@@ -110,7 +114,7 @@ func askNamespace(ctx context.Context, c net.Conn) (namespace string, answered b
 		return "", false
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusCreated || json.NewDecoder(answer.Body).Decode(&me) != nil {
+	if answer.StatusCode != http.StatusCreated || json.NewDecoder(io.LimitReader(answer.Body, maxReview)).Decode(&me) != nil {
 		return "", true
 	}
 	for _, namespace := range me.Status.UserInfo.Extra[runas.NamespaceExtra] {

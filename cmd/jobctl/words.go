@@ -83,6 +83,9 @@ const doesNotHave = "jobd runs Jobs and does not have the kind "
 
 func (w *words) translate(message string) string {
 	message = shortTemplate(message)
+	if rest, ok := strings.CutPrefix(message, "error: error from server ("); ok { // as "logs" says it
+		message = "Error from server (" + rest
+	}
 	message = refusedKind.ReplaceAllStringFunc(message, func(found string) string {
 		part := refusedKind.FindStringSubmatch(found)
 		if part[1] == "" {
@@ -111,7 +114,7 @@ func (w *words) translate(message string) string {
 	if sent, refused := w.refused.credentials(); refused && unauthorized(message) {
 		message = strings.TrimRight(message, "\n") + "\n" + whyUnauthorized(sent, time.Now())
 	}
-	if help := whoMay(message, w.refused.isStranger()); help != "" {
+	if help := whoMay(message, w.refused.isStranger(), w.refused.ownNamespace()); help != "" {
 		message = strings.TrimRight(message, "\n") + "\n" + help
 	}
 	if strings.HasSuffix(strings.TrimSpace(message), "certificate signed by unknown authority") {

@@ -143,6 +143,7 @@ func TestWordsOfFailures(t *testing.T) {
 			"a context that does not exist", []string{"--kubeconfig", d.kubeconfig, "--context", "nosuch", "get", "jobs"}, 1,
 			[]string{"context: nosuch", "config get-contexts", "speaks to jobd"},
 		},
+		{"a priority", []string{"submit", "--image", "x", "--priority", "high"}, 1, []string{"unknown flag: --priority", "priorityClassName"}},
 		{"a path that the server does not have", []string{"get", "--raw", "/apis/batch/v1/nosuch"}, 1, []string{"jobctl version"}},
 		{"a resource that there is not", []string{"get", "widgets"}, 1, []string{"doesn't have a resource type"}},
 		{"scale", []string{"scale", "--replicas=3", "jobs/pi"}, 1, []string{"jobctl scale: jobd does not have Deployments", "spec.parallelism"}},
@@ -302,8 +303,15 @@ func TestAJobInAnotherNamespace(t *testing.T) {
 			t.Errorf("%s: %d %s", args, code, out)
 		}
 	}
-	if out, _ := d.jobctl(t, "", "get", "jobs/other"); strings.Contains(out, "namespace has") {
+	if out, _ := d.jobctl(t, "", "get", "jobs/other"); strings.Contains(out, "namespace has") || strings.Contains(out, "made from") {
 		t.Error(out)
+	}
+	if out, code := d.jobctl(t, "", "submit", "--detach", "--image", "train:1", "-o", "name"); code != 0 {
+		t.Fatal(out)
+	}
+	if out, code := d.jobctl(t, "", "logs", "jobs/train"); code == 0 || !strings.Contains(out, "made from this one: jobs/train-") ||
+		!strings.HasPrefix(out, "Error from server (NotFound)") {
+		t.Errorf("%d %s", code, out)
 	}
 }
 

@@ -402,3 +402,24 @@ func TestTheRestOfFailedIndexes(t *testing.T) {
 		}
 	}
 }
+
+// TestLogsOfWhatNeverStarted are not advised: there are none.
+func TestLogsOfWhatNeverStarted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		started metav1.Time
+		want    bool
+	}{
+		"it ran": {metav1.NewTime(now.Add(-time.Second)), true}, "it could not be started": {metav1.Unix(0, 0), false},
+	} {
+		p := failedPod(128, "StartError")
+		p.Status.ContainerStatuses[0].State.Terminated.StartedAt = tc.started
+		j := newJob(func(j *batchv1.Job) {
+			j.Status.Conditions = ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+		})
+		said := Job(World{Now: now, Source: why.FromRecords}, j, []*corev1.Pod{p})
+		of := slices.IndexFunc(said.Causes, func(c why.Cause) bool { return c.Object != nil && c.Object.Name == p.Name })
+		if of < 0 || slices.ContainsFunc(said.Causes[of].Help, func(h string) bool { return strings.Contains(h, "jobctl logs") }) != tc.want {
+			t.Errorf("%s: %+v", name, said.Causes)
+		}
+	}
+}

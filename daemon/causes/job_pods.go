@@ -146,7 +146,9 @@ func jobFailures(v *jobView) []why.Cause {
 	})
 	for i := range told {
 		if p := told[i].Object; p != nil {
-			told[i].Help = append(told[i].Help, fmt.Sprintf("jobctl logs pods/%s%s --all-containers", p.Name, why.InNamespace(p.Namespace)))
+			if hasStarted(ways[i].pods[0]) { // else there is nothing to read
+				told[i].Help = append(told[i].Help, fmt.Sprintf("jobctl logs pods/%s%s --all-containers", p.Name, why.InNamespace(p.Namespace)))
+			}
 			for n := range told[i].Causes {
 				told[i].Causes[n].Help = nil
 			}

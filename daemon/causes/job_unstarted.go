@@ -69,7 +69,7 @@ func (v *jobView) neverStarted() *corev1.Event {
 func hasStarted(p *corev1.Pod) bool {
 	for s := range podspec.Statuses(p) {
 		end := s.State.Terminated
-		if s.State.Running != nil || s.RestartCount > 0 || end != nil && !end.StartedAt.IsZero() {
+		if s.State.Running != nil || s.RestartCount > 0 || end != nil && end.StartedAt.Unix() > 0 { // 0 is of a StartError
 			return true
 		}
 	}

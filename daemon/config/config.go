@@ -263,6 +263,9 @@ func locate(data []byte, err error) error {
 			if reason := errors.Unwrap(errors.Unwrap(wrong)); reason != nil {
 				wrong = reason // without that it came up while JSON was decoded, which nobody has written
 			}
+			if strings.HasSuffix(wrong.Error(), fmt.Sprintf("unknown field %q", name)) {
+				return fmt.Errorf("line %d: there is no setting %s; jobd config prints all", settings[i].Line, name)
+			}
 			return fmt.Errorf("line %d: %s: %w", settings[i].Line, name, wrong)
 		}
 	}

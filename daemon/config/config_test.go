@@ -13,7 +13,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"history-age: x":                               `line 1: history-age: time: invalid duration "x"`,
 		"# a\nmax-pods: 5\nevent-ttl: 5\n":             "line 3: event-ttl: json: cannot unmarshal number",
 		"max-pods: many":                               "line 1: max-pods: json: cannot unmarshal string",
-		"root: /r\nhistroy-age: 1h":                    `line 2: histroy-age: json: unknown field "histroy-age"`,
+		"root: /r\nhistroy-age: 1h":                    "line 2: there is no setting histroy-age; jobd config",
 		"runtime-handlers: {runsc: {options: [a]}}":    `line 1: runtime-handlers: runsc: json: unknown field "options"`,
 		"max-pods: 5\nmax-pods: 6":                     `line 2: key "max-pods" already set`,
 		"root: [":                                      "yaml: line 1",

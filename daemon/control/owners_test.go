@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -107,6 +108,18 @@ func TestOwnersOfAnyKind(t *testing.T) {
 			f.delete("a", metav1.DeletePropagationForeground)
 			f.want("a b c")
 			f.hold("c")
+			f.want("")
+		}},
+		{"and not before the forwarder has seen what is in a cluster go", func(f family) {
+			f.make("a")
+			f.make("b", f.ref("a"))
+			f.hold("a", clusters.Finalizer)
+			f.delete("a", metav1.DeletePropagationForeground)
+			f.want("a")
+			if got := f.get("a").Finalizers; len(got) != 2 {
+				f.T.Errorf("the forwarder finds the finalizers %q", got)
+			}
+			f.hold("a", metav1.FinalizerDeleteDependents)
 			f.want("")
 		}},
 		{"nor does a restart make it go sooner, or never", func(f family) {

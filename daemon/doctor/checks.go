@@ -88,6 +88,9 @@ func containers(ctx context.Context, p *patient) (string, error) {
 		OCIRuntime: p.config.OCIRuntime, Handlers: p.config.RuntimeHandlers, ShimPath: shim,
 		RuntimeTimeout: p.config.RuntimeRequestTimeout.Duration, Shards: 1, Logger: p.logger,
 	})
+	if none := (*containerd.NoOCIRuntime)(nil); err != nil && (!errors.As(err, &none) || none.Installed) {
+		return "", unhelped{err}
+	}
 	if err != nil {
 		return "", err
 	}

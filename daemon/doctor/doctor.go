@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jobd/jobd/daemon/config"
 )
 
@@ -42,7 +44,7 @@ type Finding struct {
 // check looks at one thing.
 type check struct {
 	subject string
-	// help is what to do where try fails, or warns.
+	// help is what to do where try fails, or warns: not if it fails with an error that is unhelped.
 	help string
 	// fails is the level of a failure.
 	fails Level
@@ -74,6 +76,9 @@ var checks = []check{
 	{"manifests", "see docs/operating.md, Manifests in a directory", Lack, manifestsDir},
 }
 
+// unhelped is an error for which what helps otherwise is of no use.
+type unhelped struct{ error }
+
 // patient is the host, as a daemon with the configuration would have it.
 type patient struct {
 	config  config.Config // its root and state directory are the doctor's own
@@ -99,7 +104,11 @@ func Examine(ctx context.Context, c config.Config) ([]Finding, error) {
 		warned := warnings.take()
 		switch {
 		case err != nil:
-			found = append(found, Finding{check.fails, check.subject, strings.ReplaceAll(err.Error(), "\n", ": "), check.help})
+			help := check.help
+			if errors.As(err, new(unhelped)) {
+				help = ""
+			}
+			found = append(found, Finding{check.fails, check.subject, strings.ReplaceAll(err.Error(), "\n", ": "), help})
 		case text != "" && len(warned) == 0:
 			found = append(found, Finding{OK, check.subject, text, ""})
 		}
@@ -114,12 +123,12 @@ func Examine(ctx context.Context, c config.Config) ([]Finding, error) {
 	return found, errors.Join(p.unclean...)
 }
 
-// makeDirs makes a root and a state directory beside those that a daemon would have, on the same file systems. A check may
-// have removed them with what it made there.
+// makeDirs makes a root and a state directory on the file systems of those that a daemon would have. A check may have removed them
+// with what it made there.
 func (p *patient) makeDirs() error {
 	p.remove()
 	for _, dir := range []struct{ wanted, made *string }{{&p.wanted.Root, &p.config.Root}, {&p.wanted.State, &p.config.State}} {
-		made, err := os.MkdirTemp(existing(filepath.Dir(*dir.wanted)), "jobd-doctor-")
+		made, err := os.MkdirTemp(onTheDisk(*dir.wanted), "jobd-doctor-")
 		if err != nil {
 			return err
 		}
@@ -130,6 +139,17 @@ func (p *patient) makeDirs() error {
 	}
 	p.config.Socket = p.config.StateLayout().Socket()
 	return nil
+}
+
+// onTheDisk returns a directory on the file system that a path is on, or would be: the one above it, if the path is not where another file
+// system is mounted.
+func onTheDisk(path string) string {
+	above := existing(filepath.Dir(path))
+	var of, at unix.Stat_t
+	if unix.Stat(path, &of) == nil && unix.Stat(above, &at) == nil && of.Dev != at.Dev {
+		return path
+	}
+	return above
 }
 
 // existing returns the path, or the lowest directory above it that exists.

@@ -100,7 +100,7 @@ func TestWatch(t *testing.T) {
 	term.shows("1 of 2 Jobs")
 	term.shows("> many")
 	term.types("Escape")
-	term.shows("2 Jobs")
+	term.shows("  other") // and not only "1 of 2 Jobs"
 	term.types("a")
 	term.shows("default/many")
 	term.types("a")

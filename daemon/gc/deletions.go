@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
@@ -89,6 +90,9 @@ func (d *deletions) settleDeletion(p *loop.Pass, key string) error {
 	case metav1.DeletePropagationForeground:
 		if done, err := d.deleteFirst(p, obj, key); err != nil || !done {
 			return err
+		}
+		if slices.Contains(obj.GetFinalizers(), clusters.Finalizer) { // its pods are in the cluster as well, for which the forwarder waits
+			return nil
 		}
 		return d.dropFinalizer(p, key, obj, metav1.FinalizerDeleteDependents)
 	}

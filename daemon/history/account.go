@@ -139,11 +139,14 @@ func (p *Pod) End(obj *corev1.Pod, now time.Time) wire.Pod {
 	return end
 }
 
-// failedBefore returns how a container of a pod has failed last before it was started again; nil if none has. How the attempt after that
-// has ended says nothing of a pod that was stopped.
+// failedBefore returns how a container of a pod has failed last before it was started again, or was to be; nil if none has. How the attempt
+// after that has ended says nothing of a pod that was stopped.
 func failedBefore(obj *corev1.Pod) (last *corev1.ContainerStateTerminated) {
 	for s := range podspec.Statuses(obj) {
 		t, c := s.LastTerminationState.Terminated, podspec.Find(&obj.Spec, s.Name)
+		if t == nil && s.RestartCount > 0 { // it waited to be started again, and its last state became the final one
+			t = s.State.Terminated
+		}
 		if t == nil || !podspec.HasFailed(&obj.Spec, s.Name, t) ||
 			c != nil && podspec.IsSidecar(c) || last != nil && !last.FinishedAt.Before(&t.FinishedAt) {
 			continue
@@ -153,10 +156,10 @@ func failedBefore(obj *corev1.Pod) (last *corev1.ContainerStateTerminated) {
 	return last
 }
 
-// gaveUp reports whether a Job has ended, or is about to, since its pods have failed, or were restarted in place, too often.
-func gaveUp(j *batchv1.Job) bool {
+// endsFor reports whether a Job has ended, or is about to, for a reason.
+func endsFor(j *batchv1.Job, reason string) bool {
 	c := cmp.Or(batch.End(&j.Status), batch.Ending(&j.Status))
-	return c != nil && c.Reason == batchv1.JobReasonBackoffLimitExceeded
+	return c != nil && c.Reason == reason
 }
 
 // GPUs is what a pod has had of GPUs.

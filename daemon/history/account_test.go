@@ -79,6 +79,7 @@ func TestExitCodeOfAPodThatWasStopped(t *testing.T) {
 	}{
 		"it had failed before": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", State: stopped, LastTerminationState: failed}}}, 3},
 		"it waited":            {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", LastTerminationState: failed}}}, 3},
+		"it waited, settled":   {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", State: failed, RestartCount: 1}}}, 3},
 		"its first attempt":    {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", State: stopped}}}, -1},
 		"a sidecar had failed": {corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: "side", LastTerminationState: failed}}}, -1},
 	} {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -223,13 +224,16 @@ func (c *Ledger) end(p *loop.Pass, obj *corev1.Pod, use *Pod) error {
 		describe(p, a, j)
 	}
 	ended := use.End(obj, p.Now)
-	if ended.Result == wire.PodStopped && ended.ExitCode != nil {
-		// With restartPolicy OnFailure a Job stops the pod whose failures were too many: that is how such a pod fails.
+	if ended.Result == wire.PodStopped {
 		switch j, ok, err := c.job(p, obj); {
 		case err != nil:
 			return err
-		case ok && gaveUp(j):
+		case !ok:
+		case ended.ExitCode != nil && endsFor(j, batchv1.JobReasonBackoffLimitExceeded):
+			// With restartPolicy OnFailure a Job stops the pod whose failures were too many: that is how such a pod fails.
 			ended.Result = wire.PodFailed
+		case endsFor(j, batchv1.JobReasonDeadlineExceeded):
+			ended.Reason = cmp.Or(ended.Reason, batchv1.JobReasonDeadlineExceeded)
 		}
 	}
 	if c.gpus != nil {

@@ -109,12 +109,19 @@ func TestHistoryOfAFailedJob(t *testing.T) {
 	})
 }
 
-// A pod that its Job gives up, since it was restarted in place too often, has failed, and with which exit code is known.
+// A pod that its Job gives up, since it was restarted in place too often, has failed, and with which exit code is known: also if it
+// fails again before it is stopped.
 func TestHistoryOfRestartsInPlace(t *testing.T) {
+	for _, takes := range []string{"1m", "0s"} {
+		t.Run(takes, func(t *testing.T) { historyOfRestartsInPlace(t, takes) })
+	}
+}
+
+func historyOfRestartsInPlace(t *testing.T, takes string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{controltest.New(t)}
 		defer w.End()
-		j := controltest.Simulate("j", "1m", "7")
+		j := controltest.Simulate("j", takes, "7")
 		j.Spec.BackoffLimit = ptr.To[int32](0)
 		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 		w.Create(j)
@@ -122,6 +129,22 @@ func TestHistoryOfRestartsInPlace(t *testing.T) {
 		all := w.history()
 		if len(all) != 1 || all[0].Result != wire.Failed || all[0].Failed != 1 || all[0].Stopped != 0 || all[0].Retries != 1 ||
 			len(all[0].ExitCodes) != 1 || all[0].ExitCodes[0] != (wire.ExitCode{Code: 7, Count: 1}) || all[0].Pods[0].Result != wire.PodFailed {
+			t.Errorf("the history says %+v", all)
+		}
+	})
+}
+
+// Of a pod that the end of its Job's time has stopped, that is what became of it.
+func TestHistoryOfADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{controltest.New(t)}
+		defer w.End()
+		j := controltest.Simulate("j", "1h", "0")
+		j.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
+		w.Create(j)
+		time.Sleep(10 * time.Minute)
+		all := w.history()
+		if len(all) != 1 || len(all[0].Pods) != 1 || all[0].Pods[0].Result != wire.PodStopped || all[0].Pods[0].Reason != "DeadlineExceeded" {
 			t.Errorf("the history says %+v", all)
 		}
 	})

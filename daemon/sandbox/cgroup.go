@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/oci"
@@ -35,4 +36,18 @@ func Cgroup(cgroups *cgroup.Pods, pids int64, host oci.Host) worker.Step {
 		TearDown: func(_ context.Context, uid types.UID) error { return cgroups.TearDown(string(uid)) },
 		Held:     held(cgroups.Held),
 	}
+}
+
+// cgroup returns the control group that a container's own is made in. Those for debugging have one with limits where the pod has
+// none: they have come after it, and have no limits of their own.
+func (b Specs) cgroup(in worker.SpecInput) (string, error) {
+	if in.Sandbox.Cgroup != "" {
+		return in.Sandbox.Cgroup, nil
+	}
+	if podspec.FindEphemeral(&in.Pod.Spec, in.Container.Name) != nil {
+		if limits := oci.DebuggingResources(in.Pod); limits != nil {
+			return b.PodCgroups.SetUp(string(in.Pod.UID), limits)
+		}
+	}
+	return b.Cgroups, nil
 }

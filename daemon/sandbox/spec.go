@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/devices"
 	"github.com/jobd/jobd/runtime/oci"
@@ -26,7 +26,9 @@ type Specs struct {
 	Volumes *volume.Volumes
 	Host    oci.Host
 	Cgroups string // the parent of the cgroups of all containers
-	Node    volume.Node
+	// PodCgroups are those of pods, in it.
+	PodCgroups *cgroup.Pods
+	Node       volume.Node
 	// SeccompDir is the directory of profiles. With SeccompDefault, containers that ask for no profile get
 	// RuntimeDefault.
 	SeccompDir     string
@@ -105,13 +107,17 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		in.Image.Config.Env = command.Env
 		files, services, api = oci.Files{TerminationLog: files.TerminationLog}, nil, netip.AddrPort{}
 	}
+	group, err := b.cgroup(in)
+	if err != nil {
+		return nil, err
+	}
 	id := runtime.ContainerID(string(in.Pod.UID), in.Container.Name, in.Attempt)
 	spec, err := oci.Spec(oci.Input{
 		Pod:        in.Pod,
 		Container:  in.Container,
 		Image:      in.Image.Config,
 		Command:    command,
-		CgroupPath: cmp.Or(in.Sandbox.Cgroup, b.Cgroups) + "/" + id,
+		CgroupPath: group + "/" + id,
 		Mounts:     mounts,
 		Declared:   declared,
 

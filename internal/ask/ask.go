@@ -49,24 +49,29 @@ func (d Daemon) Do(ctx context.Context, method, path string, read func(io.Reader
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
-		text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-		if err != nil {
-			return err
-		}
-		var status struct{ Message string } // of the API, as when something is forbidden
-		if json.Unmarshal(text, &status) == nil && status.Message != "" {
-			text = []byte(status.Message)
-		}
-		said := strings.TrimSpace(printable.Text(string(text)))
-		if said == "" {
-			said = "the daemon answers " + answer.Status
-		}
-		return &Refusal{answer.StatusCode, said}
+		return Refused(answer)
 	}
 	if read == nil {
 		return nil
 	}
 	return read(answer.Body)
+}
+
+// Refused returns the error that an answer is, a *Refusal if it can be read.
+func Refused(answer *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
+	if err != nil {
+		return err
+	}
+	var status struct{ Message string } // of the API, as when something is forbidden
+	if json.Unmarshal(text, &status) == nil && status.Message != "" {
+		text = []byte(status.Message)
+	}
+	said := strings.TrimSpace(printable.Text(string(text)))
+	if said == "" {
+		said = "the daemon answers " + answer.Status
+	}
+	return &Refusal{answer.StatusCode, said}
 }
 
 // JSON is Do for an answer in JSON, which it decodes into a value.

@@ -57,7 +57,7 @@ func Lookup(ctx context.Context, uid uint32) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	gids, err := parseNumbers(in, own)
+	gids, err := parseInitgroups(in, u.Name, own)
 	if err != nil {
 		return User{}, fmt.Errorf("the groups of %s: %w", u.Name, err)
 	}
@@ -107,14 +107,24 @@ func parseUser(passwd []byte, uid uint32) (u User, own uint32, err error) {
 	return User{}, 0, UnknownError{uid}
 }
 
-// parseNumbers reads what initgroups says of a user: the name, and numbers. The user's own group comes first.
-func parseNumbers(initgroups []byte, own uint32) ([]uint32, error) {
-	gids := []uint32{own}
+// parseInitgroups reads what initgroups says of a user: the name, and numbers. A directory may have names with spaces in them, so that
+// only who knows the name can tell where it ends: the user "guest 27" is not in group 27.
+func parseInitgroups(initgroups []byte, name string, own uint32) ([]uint32, error) {
 	line, _, _ := strings.Cut(string(initgroups), "\n")
-	for i, f := range strings.Fields(line) {
-		if i == 0 {
-			continue
-		}
+	if line == "" {
+		return []uint32{own}, nil
+	}
+	numbers, ok := strings.CutPrefix(line, name)
+	if !ok || numbers != "" && numbers[0] != ' ' {
+		return nil, fmt.Errorf("%q is about somebody else", line)
+	}
+	return parseNumbers(strings.Fields(numbers), own)
+}
+
+// parseNumbers reads the numbers of a user's groups. The user's own group comes first.
+func parseNumbers(groups []string, own uint32) ([]uint32, error) {
+	gids := []uint32{own}
+	for _, f := range groups {
 		gid, err := number(f)
 		if err != nil {
 			return nil, err
@@ -167,7 +177,7 @@ func fromFiles(uid uint32) (User, error) {
 		return User{}, err
 	}
 	u := User{Name: found.Username, UID: uid, Home: found.HomeDir}
-	gids, err := parseNumbers([]byte("- "+strings.Join(others, " ")), own)
+	gids, err := parseNumbers(others, own)
 	if err != nil {
 		return User{}, err
 	}

@@ -50,15 +50,29 @@ func TestParse(t *testing.T) {
 	for line, want := range map[string][]uint32{
 		"alice                 4 24 1000\n": {1000, 4, 24}, "alice\n": {1000}, "": {1000}, "alice 4 4 4": {1000, 4},
 	} {
-		if gids, err := parseNumbers([]byte(line), 1000); err != nil || !reflect.DeepEqual(gids, want) {
+		if gids, err := parseInitgroups([]byte(line), "alice", 1000); err != nil || !reflect.DeepEqual(gids, want) {
 			t.Errorf("%q: %v, %v", line, gids, err)
 		}
 	}
-	if gids, err := parseNumbers([]byte("alice 4 x"), 1000); err == nil {
-		t.Errorf("groups without a number are %v", gids)
+	for _, line := range []string{"alice 4 x", "alice2 4", "bob 4", "alice -1"} {
+		if gids, err := parseInitgroups([]byte(line), "alice", 1000); err == nil {
+			t.Errorf("%q: groups without a number, or of others, are %v", line, gids)
+		}
 	}
 	names := parseGroups([]byte("adm:x:4:syslog\ndomain users:*:20000:\nother:x:4:\nbroken\n"))
 	if !reflect.DeepEqual(names, map[uint32]string{4: "adm", 20000: "domain users"}) {
 		t.Errorf("the groups are %v", names)
+	}
+}
+
+// A number in the name of a user is not one of the user's groups.
+func TestNamesWithSpaces(t *testing.T) {
+	for name, line := range map[string]string{
+		"guest 27": "guest 27              1000 4\n", "guest 0": "guest 0 4\n", "Ann Lee": "Ann Lee               1000 4\n",
+		"somebody whose name is long 0": "somebody whose name is long 0 1000 4\n",
+	} {
+		if gids, err := parseInitgroups([]byte(line), name, 1000); err != nil || !reflect.DeepEqual(gids, []uint32{1000, 4}) {
+			t.Errorf("%q is in the groups %v, %v", name, gids, err)
+		}
 	}
 }

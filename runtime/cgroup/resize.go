@@ -32,9 +32,14 @@ type ResizedContainer struct {
 // changed. A container that has ended meanwhile is left out.
 func (p *Pods) Resize(r Resize) error {
 	h, group := p.hierarchies, p.group(r.UID)
-	parent := group
 	if !h.exists(group) {
-		r.Pod, parent = nil, p.parent
+		r.Pod = nil
+	}
+	of := func(id string) string { // those for debugging may be in a group of their own
+		if in := group + "/" + id; h.exists(in) {
+			return in
+		}
+		return p.parent + "/" + id
 	}
 	var short []error
 	check := func(what string, now bounds, limits *specs.LinuxResources) {
@@ -52,7 +57,7 @@ func (p *Pods) Resize(r Resize) error {
 		check("pod", was, r.Pod)
 	}
 	for _, c := range r.Containers {
-		check(fmt.Sprintf("container %q", c.Name), h.bounds(parent+"/"+c.ID), c.Limits)
+		check(fmt.Sprintf("container %q", c.Name), h.bounds(of(c.ID)), c.Limits)
 	}
 	if len(short) > 0 {
 		return fmt.Errorf("cannot decrease memory limits: %w", joined(short))
@@ -64,7 +69,7 @@ func (p *Pods) Resize(r Resize) error {
 		}
 	}
 	for _, c := range r.Containers {
-		if err := h.Change(parent+"/"+c.ID, c.Limits); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := h.Change(of(c.ID), c.Limits); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("control group of container %s: %w", c.Name, err)
 		}
 	}

@@ -90,6 +90,12 @@ func TestResize(t *testing.T) {
 			must(t, p.Resize(Resize{UID: "x", Pod: limited(0, 50000), Containers: containers(limited(0, 50000), "e")}))
 			wantIs(t, read("/e"), v.memories[1], v.quotas[1])
 		})
+		t.Run(name+", a pod whose containers for debugging have one", func(t *testing.T) {
+			p, read := world(t)
+			must(t, p.Resize(Resize{UID: "u", Containers: containers(limited(0, 50000), "e")}))
+			wantIs(t, read("/e"), v.memories[1], v.quotas[1])
+			wantIs(t, read("/pod-u"), v.memories[0], v.quotas[0])
+		})
 		t.Run(name+", less than it uses", func(t *testing.T) {
 			p, read := world(t)
 			err := p.Resize(Resize{UID: "u", Pod: limited(2048, 50000), Containers: containers(limited(1024, 50000), "c")})

@@ -192,8 +192,12 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 	if err := overlayutils.Supported(config.Root); err != nil && !files.Full(err) {
 		e.snapshotter = native
 		c.Logger.Warn("cannot mount overlayfs: images are copied for each container, which is slow and takes space",
-			"path", config.Root, "error", err)
+			"path", config.Root, "error", err, "help", "mount a disk there, or a volume if this is a container, or choose another --root")
 	}
+	// By default, this plugin wants overlayfs, and without it containerd does not start.
+	config.Plugins["io.containerd.transfer.v1.local"] = map[string]any{"unpack_config": []map[string]any{
+		{"platform": platforms.Format(platforms.DefaultSpec()), "snapshotter": e.snapshotter, "differ": defaults.DefaultDiffer},
+	}}
 	e.ctx, e.cancel = context.WithCancel(context.WithValue(withLogger(context.Background(), c.Logger, &e.up), hostKey{}, e))
 	defer func() {
 		if err != nil {

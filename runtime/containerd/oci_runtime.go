@@ -95,11 +95,21 @@ func (r *runtimes) choose(ctx context.Context) (ociRuntime, error) {
 		}
 		reasons = append(reasons, err.Error())
 	}
+	return ociRuntime{}, &NoOCIRuntime{strings.Join(reasons, ", "), installed > 0}
+}
+
+// NoOCIRuntime is the error of a host on which no OCI runtime starts containers.
+type NoOCIRuntime struct {
+	reasons   string
+	Installed bool // but it does not work
+}
+
+func (e *NoOCIRuntime) Error() string {
 	help := "jobd doctor examines the rest of the host"
-	if installed == 0 {
+	if !e.Installed {
 		help = "install one: apt install crun, or dnf install crun"
 	}
-	return ociRuntime{}, fmt.Errorf("no OCI runtime starts containers here: %s (%s)", strings.Join(reasons, ", "), help)
+	return fmt.Sprintf("no OCI runtime starts containers here: %s (%s)", e.reasons, help)
 }
 
 // of returns the runtime of a handler. The runtime has to run a container on this host before it is trusted.

@@ -80,8 +80,14 @@ func ociRuntimes(t *testing.T, test func(t *testing.T, r *rig)) {
 
 func newRig(t testing.TB, ociRuntime string) *rig {
 	t.Helper()
+	return newRigIn(t, os.TempDir(), ociRuntime)
+}
+
+// newRigIn makes a rig whose root is below a directory.
+func newRigIn(t testing.TB, parent, ociRuntime string) *rig {
+	t.Helper()
 	needRoot(t)
-	dir, err := os.MkdirTemp("", "jobd-")
+	dir, err := os.MkdirTemp(parent, "jobd-")
 	if err != nil {
 		t.Fatal(err)
 	}

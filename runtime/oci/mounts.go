@@ -12,7 +12,8 @@ import (
 )
 
 // mounts returns those of every container, then the pod's files, then volumes. One that a volume covers is left out,
-// and the rest are in the order of depth, so that none hides another.
+// and the rest are in the order of depth, so that none hides another. What the kernel shows comes last, with what is mounted
+// there: a volume to which a symlink leads, of the image or of a volume around it, is then covered by it.
 func mounts(in Input) []specs.Mount {
 	sys := "ro"
 	if privileged(in.Container) {
@@ -64,8 +65,36 @@ func mounts(in Input) []specs.Mount {
 	if in.Command != nil {
 		out = append(out, in.Command.mounts()...)
 	}
-	slices.SortStableFunc(out, func(a, b specs.Mount) int { return cmp.Compare(depth(a.Destination), depth(b.Destination)) })
+	slices.SortStableFunc(out, func(a, b specs.Mount) int {
+		return cmp.Or(cmp.Compare(ofKernel(a.Destination), ofKernel(b.Destination)), cmp.Compare(depth(a.Destination), depth(b.Destination)))
+	})
 	return out
+}
+
+// ofKernel returns 1 for a path at or below /proc, /dev or /sys, and 0 for all others.
+func ofKernel(p string) int {
+	first, _, _ := strings.Cut(path.Clean("/" + p)[1:], "/")
+	if first == "proc" || first == "dev" || first == "sys" {
+		return 1
+	}
+	return 0
+}
+
+// kernelPlaces refuses volumes in the places in which an OCI runtime finds what it masks, opens and writes to as root before the
+// container is confined: with a symlink for /dev/null or a terminal, runc does so in any file of the kernel (CVE-2025-31133,
+// CVE-2025-52565). The host's own directory of that name may be there, and a privileged container needs no symlinks for that.
+func kernelPlaces(in Input) error {
+	if privileged(in.Container) {
+		return nil
+	}
+	for _, m := range slices.Concat(in.Mounts, in.Declared) {
+		at := path.Clean("/" + m.Destination)
+		taken := slices.Contains([]string{"/dev", "/dev/pts", "/proc", "/sys", "/sys/fs"}, at) || strings.HasPrefix(at, "/proc/")
+		if at == "/" || taken && m.Source != at {
+			return fmt.Errorf("volume mount %s: the kernel's own files are there, or lead there: %w", m.Destination, errdefs.ErrInvalidArgument)
+		}
+	}
+	return nil
 }
 
 // spreads refuses mounts of a user namespace that would have to be visible on the host: the kernel keeps them to

@@ -86,15 +86,53 @@ func TestMounts(t *testing.T) {
 	})
 	t.Run("none hides another", func(t *testing.T) {
 		spec := specOf(t, func(in *Input) {
-			in.Mounts = []specs.Mount{{Destination: "/data/deep/er"}, {Destination: "/data"}, {Destination: "/"}, {Destination: "/data/deep"}}
+			in.Mounts = []specs.Mount{{Destination: "/data/deep/er"}, {Destination: "/data"}, {Destination: "/data/deep"}}
 		})
 		for i, m := range spec.Mounts {
 			for _, later := range spec.Mounts[i+1:] {
-				if depth(later.Destination) < depth(m.Destination) {
+				if depth(later.Destination) < depth(m.Destination) && ofKernel(m.Destination) == ofKernel(later.Destination) {
 					t.Errorf("%s comes after %s", later.Destination, m.Destination)
 				}
 			}
 		}
+	})
+	t.Run("what the kernel shows covers volumes to which symlinks lead", func(t *testing.T) {
+		spec := specOf(t, func(in *Input) {
+			in.Mounts = []specs.Mount{{Destination: "/a/deep/link"}, {Destination: "/dev/shm/deep/er"}}
+			in.Declared = []specs.Mount{{Destination: "/declared/deep"}}
+		})
+		at := func(destination string) int {
+			return slices.IndexFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == destination })
+		}
+		for _, volume := range []string{"/a/deep/link", "/declared/deep"} {
+			for _, own := range []string{"/proc", "/dev", "/sys"} {
+				if at(volume) > at(own) {
+					t.Errorf("%s comes after %s", volume, own)
+				}
+			}
+		}
+		if at("/dev/shm/deep/er") < at("/dev/shm") {
+			t.Error("a volume that is said to be there is covered")
+		}
+	})
+	t.Run("no volume takes its place", func(t *testing.T) {
+		for _, at := range []string{"/", "/dev", "//dev/.", "/dev/pts/", "/proc", "/proc/sys/net", "/sys", "/sys/fs", "/x/../dev"} {
+			for _, mounts := range []func(*Input){
+				func(in *Input) { in.Mounts = []specs.Mount{{Destination: at, Source: "/volume"}} },
+				func(in *Input) { in.Declared = []specs.Mount{{Destination: at, Source: "/volume"}} },
+			} {
+				if _, err := Spec(input(mounts)); err == nil {
+					t.Errorf("a volume at %s", at)
+				}
+				specOf(t, func(in *Input) {
+					mounts(in)
+					in.Container.SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
+				})
+			}
+		}
+		specOf(t, func(in *Input) {
+			in.Mounts = []specs.Mount{{Destination: "/dev/", Source: "/dev"}, {Destination: "/dev/shm", Source: "/shm"}}
+		})
 	})
 	t.Run("/sys is read-only unless privileged", func(t *testing.T) {
 		if !slices.Contains(find(specOf(t, nil), "/sys").Options, "ro") {

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -13,15 +14,16 @@ import (
 
 // PodResources returns what the containers of a pod may take together (PodSpec.Resources, KEP-2837) with what their OCI
 // runtime takes itself (PodSpec.Overhead, KEP-688), how many processes and threads they may have, 0 for no limit, and
-// how many huge pages: what an init container leaves in a volume is the whole pod's. Nil: nothing of that is limited.
+// how many huge pages: what a container leaves in a volume in memory is the whole pod's, also that of one that has ended. Nil: nothing
+// of that is limited, or a single container that runs once has the same limits itself.
 func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	pages := hugepages(host.HugePages, requests)
 	asksForPages := slices.ContainsFunc(pages, func(l specs.LinuxHugepageLimit) bool { return l.Limit > 0 })
-	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 && !asksForPages && len(pod.Spec.Overhead) == 0 {
+	limits, share := podLimits(pod), requests[corev1.ResourceCPU]
+	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 && !asksForPages && len(pod.Spec.Overhead) == 0 && len(limits) == 0 {
 		return nil
 	}
-	limits, share := podLimits(pod), requests[corev1.ResourceCPU]
 	if pod.Status.QOSClass == corev1.PodQOSBestEffort {
 		share = resource.Quantity{} // its overhead does not put it before others of its class
 	}
@@ -39,19 +41,46 @@ func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources 
 	return out
 }
 
+// DebuggingResources returns what the containers that are added to a pod for debugging may take together if it has no group that they
+// share with the others: as much as those. They can have no limits of their own. Nil: the pod may take anything.
+func DebuggingResources(pod *corev1.Pod) *specs.LinuxResources {
+	limits := sharedLimits(pod)
+	if len(limits) == 0 {
+		return nil
+	}
+	out := &specs.LinuxResources{CPU: cpu(resource.Quantity{}, limits[corev1.ResourceCPU])}
+	if limit, ok := limits[corev1.ResourceMemory]; ok {
+		bytes := podspec.Amount(limit)
+		out.Memory = &specs.LinuxMemory{Limit: &bytes}
+	}
+	return out
+}
+
 // podLimits returns how much CPU and memory a pod may take: what it says itself, or else its containers where none of
 // them may take anything. Either way its overhead comes on top.
 func podLimits(pod *corev1.Pod) corev1.ResourceList {
-	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		own := pod.Spec.Resources != nil && hasLimit(pod.Spec.Resources, name)
-		for c := range podspec.Workload(&pod.Spec) {
-			if !own && (len(pod.Spec.Overhead) == 0 || !hasLimit(&c.Resources, name)) {
-				delete(limits, name)
-			}
-		}
+	limits := sharedLimits(pod)
+	if len(pod.Spec.Overhead) == 0 && podspec.RunsOnce(&pod.Spec) {
+		maps.DeleteFunc(limits, func(name corev1.ResourceName, _ resource.Quantity) bool {
+			return pod.Spec.Resources == nil || !hasLimit(pod.Spec.Resources, name)
+		})
 	}
 	return limits
+}
+
+// sharedLimits returns how much CPU and memory a pod says that it may take, or else the sum of its containers where each has a limit.
+func sharedLimits(pod *corev1.Pod) corev1.ResourceList {
+	limits, out := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}), corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		limited := true
+		for c := range podspec.Workload(&pod.Spec) {
+			limited = limited && hasLimit(&c.Resources, name)
+		}
+		if limit := limits[name]; !limit.IsZero() && (limited || pod.Spec.Resources != nil && hasLimit(pod.Spec.Resources, name)) {
+			out[name] = limit
+		}
+	}
+	return out
 }
 
 func hasLimit(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {

@@ -3,6 +3,7 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -122,7 +123,7 @@ func Spec(in Input) (*specs.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spreads(in); err != nil {
+	if err := errors.Join(spreads(in), kernelPlaces(in)); err != nil {
 		return nil, err
 	}
 	sysctls, err := sysctls(in)

@@ -169,7 +169,12 @@ func TestResources(t *testing.T) {
 
 func TestOverheadOfAPodComesOnTop(t *testing.T) {
 	for _, tc := range []struct{ name, spec, want string }{
-		{"no overhead", `{containers: [{resources: {requests: {cpu: 1}, limits: {cpu: 1, memory: 64Mi}}}]}`, "none"},
+		{"no overhead", `{restartPolicy: Never, containers: [{resources: {requests: {cpu: 1}, limits: {cpu: 1, memory: 64Mi}}}]}`, "none"},
+		{"a container that may run again", `{containers: [{resources: {requests: {cpu: 1}, limits: {cpu: 1, memory: 64Mi}}}]}`,
+			"shares 1024, quota 100000, memory 64Mi"},
+		{"what an init container may leave", `{restartPolicy: Never, initContainers: [{resources: {limits: {memory: 64Mi}}}], containers: [{resources: {limits: {memory: 48Mi}}}]}`,
+			"shares 2, quota 0, memory 64Mi"},
+		{"one may take anything", `{containers: [{resources: {limits: {memory: 64Mi}}}, {}]}`, "none"},
 		{"on the sum of what containers may take", `{overhead: {cpu: 500m, memory: 16Mi}, containers: [
 			{resources: {requests: {cpu: 500m}, limits: {cpu: 1, memory: 64Mi}}}, {resources: {requests: {cpu: 500m}, limits: {cpu: 1, memory: 48Mi}}}]}`,
 			"shares 1536, quota 250000, memory 128Mi"},
@@ -204,6 +209,22 @@ func TestOverheadOfAPodComesOnTop(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// A container for debugging has no limits of its own, and takes no more than the others may.
+func TestDebuggingTakesNoMoreThanThePod(t *testing.T) {
+	pod := &corev1.Pod{}
+	spec := `{restartPolicy: Never, containers: [{resources: {limits: {cpu: 1, memory: 64Mi}}}], ephemeralContainers: [{}, {}]}`
+	if err := yaml.UnmarshalStrict([]byte(spec), &pod.Spec); err != nil {
+		t.Fatal(err)
+	}
+	if r := DebuggingResources(pod); *r.Memory.Limit != 64<<20 || *r.CPU.Quota != 100000 || *r.CPU.Shares != 2 {
+		t.Errorf("got %+v", r)
+	}
+	pod.Spec.Containers[0].Resources.Limits = nil
+	if r := DebuggingResources(pod); r != nil {
+		t.Errorf("of a pod that may take anything: %+v", r)
 	}
 }
 

@@ -116,6 +116,7 @@ func TestScriptsOfPackages(t *testing.T) {
 		group   = "group"
 		active  = "active"
 		removed = "removed"
+		disk    = "disk"
 		// letIn is the call that lets members of the group jobd run pods as themselves.
 		letIn = "install -D -m 0644 /usr/share/jobd/users.yaml ROOT/yaml.d/users.yaml"
 	)
@@ -160,7 +161,11 @@ func TestScriptsOfPackages(t *testing.T) {
 
 		{name: "removal keeps the data", script: "postremove remove", host: []string{systemd, group}, calls: []string{"systemctl daemon-reload"}},
 		{name: "purge removes the data, the group and the answer", script: "postremove purge", host: []string{systemd, group, debconf},
-			calls: []string{"systemctl daemon-reload", "rm -rf --one-file-system /var/lib/jobd /run/jobd /etc/jobd", "groupdel jobd", "db_purge"}},
+			calls: []string{"systemctl daemon-reload", "rm -rf --one-file-system /run/jobd /etc/jobd", "rm -rf --one-file-system /var/lib/jobd",
+				"groupdel jobd", "db_purge"}},
+		{name: "purge empties a disk of the data's own", script: "postremove purge", host: []string{group, disk},
+			calls: []string{"rm -rf --one-file-system /run/jobd /etc/jobd",
+				"find /var/lib/jobd -xdev -mindepth 1 ! -name lost+found -delete", "groupdel jobd"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -176,10 +181,11 @@ func TestScriptsOfPackages(t *testing.T) {
 				}
 			}
 			called, exits := `echo "${0##*/} $*" >>`+dir+"/calls\n", map[bool]string{true: "exit 0\n", false: "exit 1\n"}
-			for _, program := range []string{"groupadd", "groupdel", "rm", "rmdir", "cmp", "install", "jobd"} {
+			for _, program := range []string{"groupadd", "groupdel", "rm", "rmdir", "cmp", "install", "jobd", "find"} {
 				write(program, "#!/bin/sh\n"+called)
 			}
 			write("systemctl", "#!/bin/sh\n"+called+`[ "$1" != is-active ] || `+exits[has[active]])
+			write("mountpoint", "#!/bin/sh\n"+exits[has[disk]])
 			write("getent", "#!/bin/sh\n"+exits[has[group]])
 			write("jobctl", "#!/bin/sh\nfor i in "+strings.Repeat("x ", test.pods)+"; do echo pod/$i; done\n")
 			if has[systemd] {

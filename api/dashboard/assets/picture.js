@@ -351,7 +351,8 @@ export class Picture {
     this.failedBody.replaceChildren();
     if (!failures.groups.length) return;
     const table = element('table'), head = element('tr');
-    for (const title of ['exit code', 'pods', this.data.job.indexed ? 'indexes' : 'cells', 'last line']) head.append(element('th', '', title));
+    const titles = ['exit code', 'pods', this.data.job.indexed ? 'indexes' : 'cells', 'last line'];
+    for (const title of titles) head.append(element('th', '', title));
     const top = element('thead'), body = element('tbody');
     top.append(head);
     for (const group of failures.groups) {
@@ -370,6 +371,7 @@ export class Picture {
       else if (all.length === 1) cells.append(element('small', '', this.valuesOf(all[0])));
       row.append(code, element('td', '', whole(group.pods) + (group.final === 0 ? ' (retried)' : '')), cells,
         element('td', 'jp-line', group.line || '–'));
+      titles.forEach((title, i) => { row.children[i].dataset.head = title; }); // which the page shows where there is no room for the head
       body.append(row);
     }
     table.append(top, body);

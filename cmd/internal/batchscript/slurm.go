@@ -25,7 +25,7 @@ func slurmOptions() []option {
 		{"job-name", "J", always, func(r *reader, v string) error { r.JobName = v; return nil },
 			"the name of the Job, with a suffix of its own; --name names it exactly"},
 		{"time", "t", always, func(r *reader, v string) (err error) { r.Time, err = limit(v); return err },
-			"how long each pod may run, from its start: the template's activeDeadlineSeconds"},
+			"--pod-deadline: how long each pod may run, from its start"},
 		{"cpus-per-task", "c", always, func(r *reader, v string) (err error) { r.CPUs, err = number(v); return err },
 			"--cpu: what the container requests, and its limit"},
 		{"mem", "", always, func(r *reader, v string) (err error) {
@@ -43,7 +43,7 @@ func slurmOptions() []option {
 		{"gpus-per-task", "", always, gpus, "limits of nvidia.com/gpu"},
 		{"gres", "", always, gres, "limits of nvidia.com/gpu, from gpu:N"},
 		{"array", "a", always, func(r *reader, v string) (err error) { r.Array, err = array(v); return err },
-			"an Indexed Job: completions, and parallelism for %LIMIT"},
+			"an Indexed Job, whose indexes count from 0: completions, and parallelism for %LIMIT"},
 		{"dependency", "d", always, func(r *reader, v string) (err error) { r.After, err = dependencies(v); return err },
 			"jobd.dev/after: NAME:ok, NAME:any or NAME:failed for afterok, afterany and afternotok"},
 		{"begin", "b", always, func(r *reader, v string) error { return r.begin(v, startat.Slurm) },

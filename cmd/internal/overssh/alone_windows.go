@@ -27,7 +27,7 @@ func (l *Line) Dial(ctx context.Context) (net.Conn, error) {
 	} {
 		args = append(args, "-o", option)
 	}
-	p := &program{said: &words{also: l.errOut}}
+	p := &program{said: shown(l.errOut)}
 	cmd := exec.Command("ssh", append(append(args, l.address.arguments()...), l.address.passCommand())...)
 	cmd.Stderr = p.said
 	cmd.WaitDelay = patience

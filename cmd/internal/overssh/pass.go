@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jobd/jobd/internal/printable"
 )
 
 // passing is the line that Pass writes first, since a shell may have written something before it.
@@ -121,6 +123,20 @@ type words struct {
 }
 
 const maxWords = 8 << 10
+
+// shown returns words that are written to the terminal as well. They may be those of whoever answers there, and not only of ssh: on
+// Windows its standard error is also that of the program on the other machine.
+func shown(to io.Writer) *words { return &words{also: lines{printable.Writer(to)}} }
+
+// lines are written without the carriage returns with which ssh ends its own.
+type lines struct{ to io.Writer }
+
+func (l lines) Write(b []byte) (int, error) {
+	if _, err := l.to.Write(bytes.ReplaceAll(b, []byte("\r"), nil)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
 
 func (w *words) Write(b []byte) (int, error) {
 	w.mu.Lock()

@@ -1,6 +1,7 @@
 package overssh
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -58,5 +59,20 @@ func TestAProgramThatDoesNotPass(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = other.Close()
+	}
+}
+
+// What is said there, and shown here, does nothing to the terminal.
+func TestWordsAreShownAsText(t *testing.T) {
+	var out bytes.Buffer
+	w := shown(&out)
+	for _, said := range []string{"Warning: a host\r\n", "\x1b]0;title\x07\x1b[2J", "\xe2\x80", "\xaeover", "written\rand over\n"} {
+		if n, err := w.Write([]byte(said)); n != len(said) || err != nil {
+			t.Errorf("%q: %d, %v", said, n, err)
+		}
+	}
+	const want = "Warning: a host\n\uFFFD]0;title\uFFFD\uFFFD[2J\uFFFDoverwrittenand over\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
 	}
 }

@@ -177,7 +177,7 @@ func (l *Line) start(ctx context.Context, control string) error {
 	} {
 		args = append(args, "-o", option)
 	}
-	said := &words{also: l.errOut}
+	said := shown(l.errOut)
 	cmd := exec.CommandContext(ctx, "ssh", append(args, l.address.arguments()...)...)
 	cmd.Stderr = said
 	cmd.WaitDelay = 100 * time.Millisecond // an older ssh keeps its standard error

@@ -193,6 +193,11 @@ func TestTheWaitForTheImageIsNoTimeOfThePod(t *testing.T) {
 			status: corev1.ContainerStatus{State: ran(650, 671)}, want: "succeeded after 21s",
 		},
 		"an image was there": {status: corev1.ContainerStatus{State: ran(1, 671)}, want: "succeeded after 11m10s"},
+		"it could not be started": { // as clusters show it
+			status: corev1.ContainerStatus{State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{StartedAt: metav1.Unix(0, 0), FinishedAt: at(671)},
+			}}, want: "succeeded",
+		},
 		"it was restarted": {
 			status: corev1.ContainerStatus{State: ran(660, 671), LastTerminationState: ran(650, 655), RestartCount: 1}, want: "succeeded after 21s",
 		},

@@ -54,6 +54,8 @@ type Pod struct {
 	Started  time.Time
 	Finished time.Time
 	Restarts int32
+	// Deleted says that it is going away: it was stopped, unless it had ended before.
+	Deleted bool
 
 	// began and ended are when it was seen to begin and to end; zero if that was not seen. The API has whole seconds.
 	began, ended time.Time
@@ -330,7 +332,8 @@ func (m *Model) Waiting() []string {
 
 // PodOf returns what a pod is doing.
 func PodOf(p *corev1.Pod) Pod {
-	out := Pod{Name: p.Name, UID: p.UID, State: Pending, Created: p.CreationTimestamp.Time, Index: indexOf(p), Started: started(p)}
+	out := Pod{Name: p.Name, UID: p.UID, State: Pending, Created: p.CreationTimestamp.Time, Index: indexOf(p), Started: started(p),
+		Deleted: p.DeletionTimestamp != nil}
 	statuses := slices.Collect(podspec.Statuses(p))
 	for _, s := range statuses {
 		out.Restarts += s.RestartCount
@@ -399,6 +402,9 @@ func started(p *corev1.Pod) (first time.Time) {
 				at = state.Running.StartedAt.Time
 			case state.Terminated != nil:
 				at = state.Terminated.StartedAt.Time
+				if at.Unix() == 0 { // it could not be started (StartError)
+					at = state.Terminated.FinishedAt.Time
+				}
 			}
 			if !at.IsZero() && (first.IsZero() || at.Before(first)) {
 				first = at

@@ -15,8 +15,8 @@ import (
 // failures remembers which pod of a Job's present attempt was the first to fail, as pods are seen.
 type failures struct {
 	job *batchv1.Job
-	// first is the failure that came first, nil if there was none. The API has times in whole seconds: of the same second,
-	// the one that was seen first. The others are not kept: a Job may have very many, and each is seen many times.
+	// first is the failure that came first, nil if there was none. The others are not kept: a Job may have very many, and each is
+	// seen many times.
 	first *failure
 }
 
@@ -26,6 +26,7 @@ type failure struct {
 	container string // empty if no container failed
 	code      int32  // 0 if no container failed
 	deadline  bool   // the pod's own has passed
+	ended     bool   // somebody had ended the pod
 	at        time.Time
 }
 
@@ -62,16 +63,17 @@ func (f *failures) add(next failure) {
 }
 
 // before reports whether a failure came before another one. Of a container that never started, since its pod was being ended, it is
-// not known when it ended: that was not what came first.
+// not known when it ended: that was not what came first. The API has times in whole seconds: of the same second, a pod that failed of
+// itself came before one that was ended, which the Job does with the others once one has failed, and else the one that was seen first.
 func (x failure) before(y *failure) bool {
 	if x.at.IsZero() || y.at.IsZero() {
 		return !x.at.IsZero()
 	}
-	return x.at.Before(y.at)
+	return x.at.Before(y.at) || x.at.Equal(y.at) && !x.ended && y.ended
 }
 
 func podFailure(p *corev1.Pod) failure {
-	out := failure{pod: p.Name, deadline: p.Status.Reason == "DeadlineExceeded"}
+	out := failure{pod: p.Name, deadline: p.Status.Reason == "DeadlineExceeded", ended: p.DeletionTimestamp != nil}
 	for s := range podspec.Statuses(p) {
 		if t := s.State.Terminated; t != nil && t.FinishedAt.After(out.at) {
 			out.at = t.FinishedAt.Time

@@ -63,6 +63,9 @@ func TestResult(t *testing.T) {
 		Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"},
 	}})
 
+	stopped := failedPod("a", exited("c", 137, 2))
+	stopped.DeletionTimestamp = &metav1.Time{Time: time.Unix(1002, 0)}
+
 	failed := batchv1.JobFailed
 	for rule, c := range map[string]struct {
 		job  *batchv1.Job
@@ -88,6 +91,12 @@ func TestResult(t *testing.T) {
 		"of the same second, the one that was seen first": {
 			ended(failed, "BackoffLimitExceeded"),
 			[]*corev1.Pod{failedPod("b", exited("c", 4, 2)), failedPod("a", exited("c", 3, 2))}, 4, "b",
+		},
+		"and not one that was ended then, as others are by the Job": {
+			ended(failed, "BackoffLimitExceeded"), []*corev1.Pod{stopped, failedPod("b", exited("c", 4, 2))}, 4, "b",
+		},
+		"though it may be what came first": {
+			ended(failed, "BackoffLimitExceeded"), []*corev1.Pod{stopped, failedPod("b", exited("c", 4, 3))}, 137, "a",
 		},
 		"of several containers the first that failed counts": {
 			ended(failed, "BackoffLimitExceeded"),

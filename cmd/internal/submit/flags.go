@@ -72,7 +72,7 @@ func (o *Options) AddSubmitFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.InPlace, "here", false, "With --image: mount this directory at its own path, and make it the working directory")
 	flags.StringVar(&o.Name, "name", "", "Name of the Job (that in the file, or one made from the image)")
 	flags.Int32Var(&o.Completions, "completions", 0, "With --image: how many pods have to succeed (1)")
-	flags.Int32Var(&o.Parallelism, "parallelism", 0, "With --image: how many pods run at a time (1)")
+	flags.Int32Var(&o.Parallelism, "parallelism", 0, "With --image: how many pods run at a time (1; with --param and --each as many as there is room for)")
 	flags.BoolVar(&o.Indexed, "indexed", false, "With --image: each pod has an index, in $JOB_COMPLETION_INDEX")
 	flags.StringArrayVar(&o.Params, "param", nil,
 		"With --image: an index for each of these values, NAME=VALUE,VALUE (quoted as in CSV); of several flags, for each combination. "+
@@ -88,6 +88,8 @@ func (o *Options) AddSubmitFlags(flags *pflag.FlagSet) {
 	flags.Int32Var(&o.BackoffLimit, "backoff-limit", 0, "With --image: how many pods may fail before the Job does")
 	flags.DurationVar(&o.Deadline, "deadline", 0,
 		"With --image: how long the Job may run, in all, in whole seconds; its end is exit code 124")
+	flags.DurationVar(&o.PodDeadline, "pod-deadline", 0,
+		"With --image: how long each pod may run, from its start, in whole seconds; its end is exit code 124")
 	flags.DurationVar(&o.TTL, "ttl", 0, "With --image: how long after its end the Job is removed, in whole seconds (never)")
 	flags.StringVar(&o.Pull, "pull", "", "With --image: whether the image is pulled: always, missing or never (as in a manifest)")
 	flags.StringArrayVarP(&o.Labels, "label", "l", nil, "With --image: a label of the Job, NAME=VALUE")
@@ -138,7 +140,7 @@ func (o *FollowOptions) Check() error {
 
 // templateFlags are those that say nothing beside a file.
 var templateFlags = []string{
-	"completions", "parallelism", "indexed", "env", "cpu", "memory", "volume", "workdir", "backoff-limit", "deadline", "ttl",
+	"completions", "parallelism", "indexed", "env", "cpu", "memory", "volume", "workdir", "backoff-limit", "deadline", "pod-deadline", "ttl",
 	"pull", "label", "gpus", "param", "each", "stdin", "tty", "host", "as-me", "here",
 }
 

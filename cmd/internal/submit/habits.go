@@ -86,8 +86,10 @@ func habit(text string) string {
 		{"--retries --restart", "how often a pod may fail is --backoff-limit 3"},
 		{"--timeout --time-limit", "a time limit is --deadline 1h"},
 		{"--entrypoint --command", "the command follows --"},
-		{"--array", "indexes are --indexed --completions 10"},
-		{"--time", "a time limit is --deadline 1h"},
+		{"--array", "indexes are --indexed --completions 10, from 0 on"},
+		{"--time", "a time limit is --pod-deadline 1h, or for all pods of the Job together --deadline 1h"},
+		{"--priority --priority-class --qos --nice", "the priority is the priorityClassName of a pod in a file (-f); jobctl prioritize jobs/NAME puts a Job first"},
+		{"--partition", "there is one machine, and nothing to choose: leave it out"},
 		{"--mem", "memory is --memory 4Gi"},
 	} {
 		for flag := range strings.FieldsSeq(h.flags) {

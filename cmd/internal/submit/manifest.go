@@ -45,6 +45,7 @@ type Template struct {
 	WorkDir      string
 	BackoffLimit int32
 	Deadline     time.Duration
+	PodDeadline  time.Duration
 	TTL          time.Duration
 	Pull         string // always, missing or never
 	Labels       []string
@@ -161,7 +162,7 @@ func (t *Template) container(name string, getenv func(string) (string, bool), gi
 	return c, nil
 }
 
-// counts sets how many pods the Job has, and for how long it runs and stays.
+// counts sets how many pods the Job has, how long it and each of them may run, and for how long it stays.
 func (t *Template) counts(spec *batchv1.JobSpec, given func(flag string) bool) (err error) {
 	if given("completions") {
 		spec.Completions = &t.Completions
@@ -177,6 +178,11 @@ func (t *Template) counts(spec *batchv1.JobSpec, given func(flag string) bool) (
 	}
 	if given("deadline") {
 		if spec.ActiveDeadlineSeconds, err = wholeSeconds[int64]("--deadline", t.Deadline, time.Second); err != nil {
+			return err
+		}
+	}
+	if given("pod-deadline") {
+		if spec.Template.Spec.ActiveDeadlineSeconds, err = wholeSeconds[int64]("--pod-deadline", t.PodDeadline, time.Second); err != nil {
 			return err
 		}
 	}
@@ -206,11 +212,14 @@ func (t *Template) interactive(j *batchv1.Job, given func(flag string) bool) err
 	c := &j.Spec.Template.Spec.Containers[0]
 	c.Stdin, c.TTY = true, t.TTY
 	c.StdinOnce = !t.TTY // the end of a file is that of the container's input
-	if !given("deadline") {
-		j.Spec.ActiveDeadlineSeconds = ptr.To(int64(sessionDeadline / time.Second))
-	}
 	pod := &j.Spec.Template.Spec
-	pod.ActiveDeadlineSeconds, j.Spec.ActiveDeadlineSeconds = j.Spec.ActiveDeadlineSeconds, nil
+	switch {
+	case given("pod-deadline"):
+	case given("deadline"):
+		pod.ActiveDeadlineSeconds, j.Spec.ActiveDeadlineSeconds = j.Spec.ActiveDeadlineSeconds, nil
+	default:
+		pod.ActiveDeadlineSeconds = ptr.To(int64(sessionDeadline / time.Second))
+	}
 	if t.TTY {
 		pod.TerminationGracePeriodSeconds = ptr.To[int64](sessionGrace)
 	}

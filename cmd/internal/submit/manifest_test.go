@@ -33,7 +33,7 @@ func manifest(t *testing.T, stdin string, args ...string) (string, error) {
 func TestFlagsMakeAJob(t *testing.T) {
 	t.Setenv("FROM_HERE", "there")
 	got, err := manifest(t, "", "--image", "quay.io/a/Perl:5", "--completions=3", "--parallelism=2", "--indexed", "-e", "A=b=c",
-		"-e", "FROM_HERE", "--cpu=500m", "--memory=1Gi", "--volume", "/data:/d:ro", "--deadline=90s", "--ttl=1m", "--pull=never",
+		"-e", "FROM_HERE", "--cpu=500m", "--memory=1Gi", "--volume", "/data:/d:ro", "--deadline=90s", "--pod-deadline=1m", "--ttl=1m", "--pull=never",
 		"-l", "a=b", "-w", "/d", "--backoff-limit=4", "--", "echo", "-n")
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +53,7 @@ spec:
   template:
     metadata: {}
     spec:
+      activeDeadlineSeconds: 60
       containers:
       - command:
         - echo

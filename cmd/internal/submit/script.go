@@ -174,7 +174,7 @@ func (o *Options) scriptJob(
 		}},
 	}}})
 	j.Spec.Template.Annotations = map[string]string{batch.ScriptAnnotation: s.Text}
-	if s.Time > 0 && !given("deadline") {
+	if s.Time > 0 && !given("deadline") && !given("pod-deadline") {
 		pod.ActiveDeadlineSeconds = ptr.To(int64(s.Time.Seconds()))
 	}
 	j.GenerateName = containerName(cmp.Or(s.JobName, strings.TrimSuffix(s.Name, path.Ext(s.Name)))) + "-"

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
+
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/cmd/internal/progress"
 )
@@ -29,12 +31,17 @@ func (r *Report) Failures() (all []progress.Failure) {
 	if batch.AttemptOf(r.Job.Annotations) > 1 { // whose pods are not looked at
 		unknown = "failed in an earlier attempt"
 	}
+	end := batch.End(&r.Job.Status)
+	late := end != nil && end.Reason == batchv1.JobReasonDeadlineExceeded // it has stopped the pods that were left
 	indexes := map[string][]int{}
 	for _, o := range r.outcomes() {
 		if o.state != progress.Failed {
 			continue
 		}
 		cause := o.cause(unknown)
+		if late && o.pod != nil && o.pod.Deleted {
+			cause = batchv1.JobReasonDeadlineExceeded
+		}
 		i := slices.IndexFunc(all, func(f progress.Failure) bool { return f.Cause == cause })
 		if i < 0 {
 			i = len(all)

@@ -18,6 +18,10 @@ func TestFailures(t *testing.T) {
 		p.Reason = reason
 		return p
 	}
+	stopped := func(p *progress.Pod) *progress.Pod {
+		p.Deleted = true
+		return p
+	}
 	indexed := func(completed string, failed *string) *batchv1.Job {
 		j := job(batchv1.JobFailed, "FailedIndexes")
 		j.Spec.CompletionMode, j.Spec.Completions = ptr.To(batchv1.IndexedCompletion), ptr.To[int32](9)
@@ -32,6 +36,10 @@ func TestFailures(t *testing.T) {
 			with(pod("a", 5, progress.Failed, 137), "OOMKilled"), pod("b", 6, progress.Failed, 3), pod("c", 7, progress.Failed, 3),
 			with(pod("d", 8, progress.Failed, 137), "DeadlineExceeded"),
 		}}, "2 exit code 3: 6-7; 1 OOMKilled: 5; 1 DeadlineExceeded: 8"},
+		"those that the end of the Job's time has stopped": {Report{
+			Job:  job(batchv1.JobFailed, "DeadlineExceeded"),
+			Pods: []*progress.Pod{pod("a", -1, progress.Failed, 3), stopped(pod("b", -1, progress.Failed, 137)), stopped(pod("c", -1, progress.Failed, 143))},
+		}, "2 DeadlineExceeded: b c; 1 exit code 3: a"},
 		"as the last pod of the index did": {Report{Job: indexed("0-7", ptr.To("8")), Pods: []*progress.Pod{
 			with(pod("a", 8, progress.Failed, 1), "Error"), pod("b", 8, progress.Failed, 2),
 		}}, "1 exit code 2: 8"},

@@ -253,7 +253,9 @@ func endedPods() map[string]Case {
 		return func(j *batchv1.Job, p *corev1.Pod, _ *causes.World) {
 			ends(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)(j)
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
-				Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.NewTime(Now)},
+				Terminated: &corev1.ContainerStateTerminated{
+					ExitCode: code, Reason: reason, Message: message, StartedAt: *p.Status.StartTime, FinishedAt: metav1.NewTime(Now),
+				},
 			}}}
 		}
 	}
