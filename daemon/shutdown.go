@@ -79,8 +79,8 @@ func (s *shutdown) note(occupied bool) {
 	}
 }
 
-// untilTold returns a context that ends when ctx has ended, which is that jobd was told to stop, or on SIGPWR; and if that is because
-// the machine goes down, when the pods have ended.
+// untilTold returns a context that ends once jobd is told to stop: by the end of ctx, or by SIGPWR. If the machine goes down,
+// it ends only after the pods have.
 func (s *shutdown) untilTold(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	until, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	if s.config.ShutdownGracePeriod.Duration > 0 {

@@ -162,7 +162,8 @@ func (s Seen) deleted(now time.Time) (Step, time.Time) {
 	return Release, time.Time{}
 }
 
-// retaken is how often something there is looked at of whose changes nobody tells, as whether a name is free by now.
+// retaken is how often something there is looked at again whose changes nobody reports, for example whether a name is free by
+// now.
 const retaken = 30 * time.Second
 
 // absent decides about a Job that is not there.

@@ -5,10 +5,11 @@
 // passed on later (Changes) and copied back (Statuses, Mirror) are such functions too; Forwarder watches both servers, asks Decide, and
 // carries out one step at a time.
 //
-// What is there tells of a Job here only if it is the cluster in which the Job was made, or may have been, and if this machine has made it, not
-// one of whose state this one has a copy: both are in the record. Who may write objects there decides by that about those objects, and no others.
+// What is seen there counts for a Job here only if two things hold, which the record keeps: it is the cluster in which the Job
+// was made, or may have been; and this machine made it, not another one whose state was copied to this one. So whoever may
+// write objects there decides about the Jobs that those objects stand for, and about no others.
 //
-// A Job is made there under its own name, which is the lock: no two can have it. Before it is made, and again once it is, a record is
-// written into the Job here, so that whatever is interrupted, it is made once. One that was made and is there no more may have run, so it
-// has failed, and is never made again.
+// A Job is made there under its own name. The name is the lock: no two Jobs can have it. A record is written into the Job here
+// before that one is made, and again afterwards, so that it is made once, whatever is interrupted. If it was made and is gone
+// there, it may have run: the Job here fails, and is never made again.
 package forward

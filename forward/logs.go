@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/internal/handover"
 )
 
@@ -77,8 +78,8 @@ func (l *logging) begin(of key, k logKey) (done, begin bool) {
 	return false, true
 }
 
-// end takes in that a log was brought to its end, that it had no place (nil), or that it broke off, and returns after which time it is to be
-// gone on with. Of a pod that was forgotten nothing is kept.
+// end takes in how the bringing of a log ended: it was complete (done), there was no place for it (nil), or it broke off (err).
+// It returns how long to wait before going on. Nothing is kept of a pod that was forgotten.
 func (l *logging) end(of key, k logKey, done bool, err error) (again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,19 +147,16 @@ func podKey(there *corev1.Pod) key { return key{ofPod, there.Namespace, there.Na
 // asked again (then) when a log was brought.
 func (f *Forwarder) bringLogs(ctx context.Context, here, there *corev1.Pod, then key) (whole bool) {
 	whole = true
-	for _, list := range [][]corev1.ContainerStatus{there.Status.InitContainerStatuses, there.Status.ContainerStatuses} {
-		for i := range list {
-			s := &list[i]
-			attempt := int(s.RestartCount)
-			if attempt > 0 && s.LastTerminationState.Terminated != nil {
-				whole = f.bringLog(ctx, here, there, logKey{there.UID, s.Name, attempt - 1}, true, false, then) && whole
-			}
-			switch {
-			case s.State.Terminated != nil && s.State.Terminated.ContainerID != "":
-				whole = f.bringLog(ctx, here, there, logKey{there.UID, s.Name, attempt}, false, false, then) && whole
-			case s.State.Running != nil:
-				f.bringLog(ctx, here, there, logKey{there.UID, s.Name, attempt}, false, true, then)
-			}
+	for s := range podspec.Statuses(there) {
+		attempt := int(s.RestartCount)
+		if attempt > 0 && s.LastTerminationState.Terminated != nil {
+			whole = f.bringLog(ctx, here, there, logKey{there.UID, s.Name, attempt - 1}, true, false, then) && whole
+		}
+		switch {
+		case s.State.Terminated != nil && s.State.Terminated.ContainerID != "":
+			whole = f.bringLog(ctx, here, there, logKey{there.UID, s.Name, attempt}, false, false, then) && whole
+		case s.State.Running != nil:
+			f.bringLog(ctx, here, there, logKey{there.UID, s.Name, attempt}, false, true, then)
 		}
 	}
 	return whole

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Mirror returns the pod here that shows one of the Job there. It names the cluster as its node, so nothing here starts it, and lacks all for
@@ -62,11 +63,9 @@ func mirrored(here, there *corev1.Pod) (*corev1.Pod, bool) {
 
 // hasEnded reports whether a container of a pod has ended, or was started again.
 func hasEnded(p *corev1.Pod) bool {
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			if list[i].State.Terminated != nil || list[i].RestartCount > 0 {
-				return true
-			}
+	for s := range podspec.Statuses(p) {
+		if s.State.Terminated != nil || s.RestartCount > 0 {
+			return true
 		}
 	}
 	return false

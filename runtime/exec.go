@@ -7,11 +7,14 @@ import (
 
 // Executor runs further processes in running containers, as their user and with their environment and limits.
 type Executor interface {
-	// Exec runs a process to its end and returns its exit code, 128+n when signal n ended it. When ctx ends first the
-	// process is killed, unless the request has Left. Classes of errors: ErrNotFound for a container that does not run,
-	// ErrFailedPrecondition for a command that cannot be started, or a container that is frozen, ErrNotImplemented where this is not possible,
-	// ErrResourceExhausted where too many processes run already that have outlived, or may outlive, who wanted them, and
-	// ErrAborted for one that goes on, since whoever wanted it has left.
+	// Exec runs a process to its end and returns its exit code, 128+n when signal n ended it. When ctx ends first the process
+	// is killed, unless the request has Left. Classes of errors:
+	//
+	//   - ErrNotFound: the container does not run;
+	//   - ErrFailedPrecondition: the command cannot be started, or the container is frozen;
+	//   - ErrNotImplemented: it is not possible here;
+	//   - ErrResourceExhausted: too many processes run already whose callers have left, or may leave;
+	//   - ErrAborted: the process goes on, since its caller has left.
 	//
 	// The writers are not used any more once Exec has returned; Stdin is read from until it ends.
 	Exec(ctx context.Context, id string, e ExecRequest) (exitCode int, err error)

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/jobd/jobd/internal/files"
 )
 
 const (
@@ -281,7 +284,7 @@ func (s *Store) syncDirectory() error {
 	if s.options.NoSync {
 		return nil
 	}
-	return syncDirectory(s.path)
+	return files.SyncDirectory(filepath.Dir(s.path))
 }
 
 func size(path string) (int64, error) {

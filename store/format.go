@@ -13,6 +13,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/jobd/jobd/internal/files"
 )
 
 // format is the version of the layout that this package writes.
@@ -64,19 +66,9 @@ func create(path string, o Options) error {
 		err = os.Rename(tmp, path)
 	}
 	if err == nil && !o.NoSync {
-		err = syncDirectory(path)
+		err = files.SyncDirectory(filepath.Dir(path))
 	}
 	return err
-}
-
-// syncDirectory makes the name of a file durable.
-func syncDirectory(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }
 
 // probe looks at an existing file before it is opened for writing. Bolt reads every page when it opens a file, on a

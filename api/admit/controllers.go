@@ -19,9 +19,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Controllers refuses objects that say that a Job, a CronJob or a JobSet controls them which there is not: none of the name in their
-// namespace, or one with another UID. A cluster takes them, and collects them later; but what these control is counted by its UID, so
-// one of another namespace, whose UID somebody has read, would count what it has never made.
+// Controllers refuses objects that name as their controller a Job, CronJob or JobSet that does not exist: there is none of that
+// name in their namespace, or it has another UID. A cluster accepts such objects and collects them later. Here, what a
+// controller owns is counted by its UID, so whoever has read the UID of a Job in another namespace could make it count pods
+// that it never made.
 type Controllers struct{ Store *store.Store }
 
 var _ admission.ValidationInterface = Controllers{}

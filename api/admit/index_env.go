@@ -16,9 +16,9 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// IndexEnv warns clients that create a Job whose indexes have values (batch.IndexEnvAnnotation) of those that are not there, and of a
-// ConfigMap that can change: what is shown of an index would not be what it has run with. Of a suspended Job the ConfigMap may
-// follow, as that of jobctl submit does, which the Job owns.
+// IndexEnv warns clients that create a Job whose indexes have values (batch.IndexEnvAnnotation): of values that are missing,
+// and of a ConfigMap that can change, since an index could then be shown with other values than it ran with. The ConfigMap of a
+// suspended Job may come later, as with jobctl submit, where the Job owns it.
 type IndexEnv struct{ Store *store.Store }
 
 var _ admission.ValidationInterface = IndexEnv{}

@@ -22,10 +22,9 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// PodSecurity decides about changes of pods and of objects with templates of them (Pod Security Admission), for new ones of which
-// it is a rule of package creation, and checks the labels of namespaces that say which pods those take. Beyond what a cluster
-// does, its method Reaches keeps those who cannot change the labels out of the containers of pods that they could not have
-// created.
+// PodSecurity decides about changes of pods, and of objects with pod templates (Pod Security Admission); new ones are a rule of
+// package creation. It also checks the labels by which a namespace says which pods it takes. Beyond what a cluster does, its
+// method Reaches keeps those who cannot change the labels out of the containers of pods that they could not have created.
 type PodSecurity struct {
 	Store  *store.Store
 	Access *authorization.Authorizer

@@ -14,8 +14,9 @@ import (
 // Receivers reports whether objects of a namespace can have a receiver told of them.
 type Receivers func(receiver, namespace string) bool
 
-// Warnings returns a sentence for each receiver that an object names which there is not, or which is not for its namespace: it
-// may be added to the settings later. Those that old names, the object before a change, draw no second warning.
+// Warnings returns a sentence for each receiver that an object names but that does not exist, or is not for its namespace. It
+// is only a warning because the receiver may be added to the settings later. What old, the object before a change, already
+// named is not warned of again.
 func (known Receivers) Warnings(obj, old runtime.Object) (warnings []string) {
 	m, err := meta.Accessor(obj)
 	if known == nil || err != nil {

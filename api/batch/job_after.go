@@ -16,7 +16,7 @@ import (
 
 const (
 	// AfterAnnotation names the Jobs and JobSets after which a suspended Job or JobSet starts, such as "prep,check:any,jobsets/train"
-	// (ParseAfter). A cluster leaves it suspended.
+	// (parseAfter). A cluster leaves it suspended.
 	AfterAnnotation = "jobd.dev/after"
 	// ResumedAnnotation is when a Job that was held back was resumed, by jobd or by somebody. From then on it is held back no more:
 	// whoever suspends it means it. Only the server writes it: what clients send is ignored, as for the status.
@@ -79,9 +79,9 @@ func parseRef(text string) (n Need, ok bool) {
 	return n, len(utilvalidation.IsDNS1123Subdomain(name)) == 0
 }
 
-// ParseAfter reads an AfterAnnotation: names of Jobs, or jobsets/ and those of JobSets, separated by commas, each followed by a colon and
+// parseAfter reads an AfterAnnotation: names of Jobs, or jobsets/ and those of JobSets, separated by commas, each followed by a colon and
 // when the need is met, unless that is NeedOK.
-func ParseAfter(text string) ([]Need, error) {
+func parseAfter(text string) ([]Need, error) {
 	var needs []Need
 	for part := range strings.SplitSeq(text, ",") {
 		ref, when, given := strings.Cut(strings.TrimSpace(part), ":")
@@ -114,7 +114,7 @@ func After(annotations map[string]string) []Need {
 	if !ok {
 		return nil
 	}
-	needs, err := ParseAfter(text)
+	needs, err := parseAfter(text)
 	if err != nil {
 		return nil
 	}
@@ -171,7 +171,7 @@ func ValidateAfter(kind string, annotations map[string]string, held bool, path *
 		return nil
 	}
 	path = path.Key(AfterAnnotation)
-	if _, err := ParseAfter(text); err != nil {
+	if _, err := parseAfter(text); err != nil {
 		return field.ErrorList{field.Invalid(path, text, err.Error())}
 	}
 	if !held {
@@ -282,7 +282,7 @@ func FormatAfter(parts []string) (string, error) {
 	if strings.Trim(text, ", ") == "" {
 		return "", errNoNeeds
 	}
-	needs, err := ParseAfter(text)
+	needs, err := parseAfter(text)
 	if err != nil {
 		return "", err
 	}

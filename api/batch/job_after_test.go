@@ -32,7 +32,7 @@ func TestParseAfter(t *testing.T) {
 		"../x":                   nil,
 		strings.Repeat("a,", 40): nil,
 	} {
-		got, err := ParseAfter(text)
+		got, err := parseAfter(text)
 		if (err != nil) != (want == nil) || !slices.Equal(got, want) {
 			t.Errorf("%q: %v %v", text, got, err)
 		}
@@ -41,7 +41,7 @@ func TestParseAfter(t *testing.T) {
 	for i := range maxNeeds + 1 {
 		many = append(many, "j"+strings.Repeat("x", i))
 	}
-	if _, err := ParseAfter(strings.Join(many, ",")); err == nil || !strings.Contains(err.Error(), "at most 32") {
+	if _, err := parseAfter(strings.Join(many, ",")); err == nil || !strings.Contains(err.Error(), "at most 32") {
 		t.Errorf("%v", err)
 	}
 }

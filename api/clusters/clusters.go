@@ -51,7 +51,7 @@ const (
 	ReasonRefused = "Refused"
 	// ReasonOtherCluster: the forwarder reaches another cluster than the one in which the Job was made, or may have been.
 	ReasonOtherCluster = "OtherCluster"
-	// ReasonOtherMachine: another machine has made the Job there, of whose state this one has a copy.
+	// ReasonOtherMachine: another machine has made the Job there, and this one has a copy of its state.
 	ReasonOtherMachine = "OtherMachine"
 	// ReasonRemoteJobDeleted is why a Job failed that somebody has removed there.
 	ReasonRemoteJobDeleted = "RemoteJobDeleted"

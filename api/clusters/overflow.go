@@ -15,8 +15,8 @@ const (
 	overflowPrefix = ownPrefix + "overflow."
 	// OverflowAfterAnnotation is for how long such a Job waits here since its start (JobStatus.StartTime): a duration such as "10m".
 	OverflowAfterAnnotation = ownPrefix + "overflow-after"
-	// DefaultOverflowAfter is for how long it waits without the annotation.
-	DefaultOverflowAfter = 10 * time.Minute
+	// defaultOverflowAfter is for how long it waits without the annotation.
+	defaultOverflowAfter = 10 * time.Minute
 	// OverflowedAnnotation is when it was handed over, as only the daemon writes it.
 	OverflowedAnnotation = ownPrefix + "overflowed-at"
 )
@@ -37,7 +37,7 @@ func IsOverflowed(j *batchv1.Job) bool {
 func OverflowAfter(annotations map[string]string) (time.Duration, bool) {
 	text, ok := annotations[OverflowAfterAnnotation]
 	if !ok {
-		return DefaultOverflowAfter, true
+		return defaultOverflowAfter, true
 	}
 	d, err := time.ParseDuration(text)
 	return d, err == nil && d >= 0

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Stream is a request on a connection of HTTP/2, which may have hundreds at a time, from the time that it is known to the end of its
-// stream: that is when the client has read the answer, so perhaps long after it was served. It is loose while it holds no place of
-// those that the clients of a listener share.
+// Stream is a request on an HTTP/2 connection, which may have hundreds at a time. It lasts until its stream ends: that is when
+// the client has read the answer, perhaps long after the request was served. It is loose while it holds no place of those that
+// the clients of a listener share.
 type Stream struct {
 	conn  *Conn
 	since time.Duration // when it became loose, from the beginning of the table

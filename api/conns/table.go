@@ -59,7 +59,7 @@ type Table struct {
 	with  map[*Conn]struct{} // those that have some
 }
 
-// New makes the table of a listener, of whose connections at most so many may do nothing.
+// New makes the table of a listener. At most so many of its connections may do nothing.
 func New(most int) *Table {
 	return &Table{most: most, peers: map[string]*list.List{}, rates: map[string]*rate.Limiter{}, born: time.Now(), with: map[*Conn]struct{}{}}
 }

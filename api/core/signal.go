@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// SignalAnnotation of a pod is a signal that its containers get some time before the pod is ended by a deadline, its own or
-	// that of its Job, or by an eviction or a preemption that can wait, as sbatch --signal: "USR1@120s".
+	// SignalAnnotation of a pod is a signal that its containers get some time before the pod is ended, as with sbatch --signal:
+	// "USR1@120s". What ends it is a deadline, its own or that of its Job, or an eviction or a preemption that can wait.
 	SignalAnnotation = "jobd.dev/signal"
 	// Signaled is the condition of a pod that was given that signal: False while it is being sent, True once it was, and Unknown
 	// if that has failed. Its message says why the pod ends. A pod has it once, and gets the signal once.

@@ -15,9 +15,9 @@ import (
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 
-// QuantitiesInJSON looks in a body for quantities that its decoder would compute for hours. of is the type that is decoded, or that a
-// patch is for: it says which texts and numbers become quantities, and all others can be anything. What is no JSON is left to the
-// decoder.
+// QuantitiesInJSON looks in a body for quantities that would keep its decoder busy for hours. of is the type that is decoded,
+// or that a patch is for. It says which texts and numbers become quantities; all others may be anything. What is no JSON is
+// left to the decoder.
 func QuantitiesInJSON(body []byte, of reflect.Type) *field.Error {
 	if !quantity.Suspect(body) {
 		return nil

@@ -184,9 +184,9 @@ type Pod struct {
 	// Result is Succeeded, Failed or Stopped; Reason is that of the pod or of the container that has failed.
 	Result string `json:"result"`
 	Reason string `json:"reason,omitempty"`
-	// ExitCode is 0 of a pod that has succeeded, of one that has failed that of the container that has failed last, and of one that was
-	// stopped, or that its Job has given up (restartPolicy OnFailure), that of the last failure after which a container was restarted.
-	// Nil: no container of it has ended by itself.
+	// ExitCode is 0 if the pod has succeeded. If it has failed, it is the exit code of the container that failed last. If it
+	// was stopped, or its Job has given it up (restartPolicy OnFailure), it is that of the last failure after which a container
+	// was restarted. Nil: no container has ended by itself.
 	ExitCode *int `json:"exitCode,omitempty"`
 	// Values are those of its index (jobd.dev/index-env), unless they are long.
 	Values []batch.IndexValue `json:"values,omitempty"`

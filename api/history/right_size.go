@@ -13,7 +13,7 @@ import (
 // RunsOf returns a query for the former runs of a Job: those of its CronJob, those whose names were generated from the same, or
 // those of its name.
 func RunsOf(j metav1.Object) Query {
-	q := Query{Namespace: j.GetNamespace(), Limit: MaxRuns}
+	q := Query{Namespace: j.GetNamespace(), Limit: maxRuns}
 	q.CronJob, _ = batch.CronJobOf(j)
 	switch {
 	case q.CronJob != "":
@@ -25,8 +25,8 @@ func RunsOf(j metav1.Object) Query {
 	return q
 }
 
-// MaxRuns is of how many former runs, the latest, what they used is looked at.
-const MaxRuns = 100
+// maxRuns is of how many former runs, the latest, what they used is looked at.
+const maxRuns = 100
 
 // Runs are the runs of one kind that have completed, as far as it is known what they used. What failed may have failed early, and
 // says nothing of what a run needs.

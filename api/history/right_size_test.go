@@ -71,7 +71,7 @@ func TestRunsOf(t *testing.T) {
 		"an owner of another kind":       {metav1.ObjectMeta{Name: "c-1", OwnerReferences: owner("Workflow", true)}, Query{Name: "c-1"}},
 		"an owner that is not in charge": {metav1.ObjectMeta{Name: "c-1", OwnerReferences: owner("CronJob", false)}, Query{Name: "c-1"}},
 	} {
-		c.want.Limit = MaxRuns
+		c.want.Limit = maxRuns
 		if got := RunsOf(&c.of); got != c.want {
 			t.Errorf("%s: %+v", rule, got)
 		}

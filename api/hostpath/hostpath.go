@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Annotation of a Namespace lists the directories and files of the host that volumes of the type hostPath may show,
@@ -130,23 +132,14 @@ func (l *List) Check(spec *corev1.PodSpec, at *field.Path) (errs field.ErrorList
 	if len(reading) == 0 {
 		return errs
 	}
-	check := func(mounts []corev1.VolumeMount, at *field.Path) {
-		for i, m := range mounts {
+	podspec.Each(spec, at, func(c *corev1.Container, at *field.Path) {
+		for i, m := range c.VolumeMounts {
 			if allowed, ok := reading[m.Name]; ok && !m.ReadOnly {
 				errs = append(errs, field.Forbidden(at.Child("volumeMounts").Index(i).Child("readOnly"),
 					fmt.Sprintf("must be true: the namespace allows %s only for reading", allowed.Path)))
 			}
 		}
-	}
-	for i := range spec.InitContainers {
-		check(spec.InitContainers[i].VolumeMounts, at.Child("initContainers").Index(i))
-	}
-	for i := range spec.Containers {
-		check(spec.Containers[i].VolumeMounts, at.Child("containers").Index(i))
-	}
-	for i := range spec.EphemeralContainers {
-		check(spec.EphemeralContainers[i].VolumeMounts, at.Child("ephemeralContainers").Index(i))
-	}
+	})
 	return errs
 }
 

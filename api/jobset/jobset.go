@@ -1,6 +1,6 @@
-// Package jobset is the kind JobSet of the group jobset.x-k8s.io: Jobs that belong together, in groups that wait for each other,
-// succeed, fail and are started again as one. The Go types are those of sigs.k8s.io/jobset; what they mean is that of its version
-// 0.12.0, without what stands behind its feature gates, which is refused by name.
+// Package jobset is the kind JobSet of the group jobset.x-k8s.io: Jobs that belong together, in groups that wait for each
+// other, succeed, fail and are started again as one. The Go types are those of sigs.k8s.io/jobset, and mean what they mean in
+// its version 0.12.0. What is behind feature gates there is refused by name.
 //
 // It is a pure package: descriptions of the kind, and the Jobs that a JobSet is made of.
 package jobset

@@ -7,9 +7,9 @@ import (
 	"github.com/jobd/jobd/api/batch"
 )
 
-// GroupsToShow returns the numbers of the groups of a JobSet that are shown where there is no room for all, in their order: the chosen one, if
-// it is not negative, those that have failed, those of which Jobs go on, and of the others those that are next to these.
-// api/dashboard/assets/set.js has the same rule.
+// GroupsToShow returns, in their order, the numbers of the groups of a JobSet that are shown where there is no room for all:
+// first choice are the chosen one (negative: none is), those that have failed and those with Jobs that go on, then their
+// neighbours. api/dashboard/assets/set.js has the same rule.
 func GroupsToShow(groups []Group, chosen, room int) []int {
 	all := make([]int, len(groups))
 	for i := range all {

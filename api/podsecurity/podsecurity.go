@@ -1,10 +1,10 @@
 // Package podsecurity decides which pods a namespace takes by Kubernetes' Pod Security Standards: the levels
 // privileged, baseline and restricted, which a namespace asks for with its labels pod-security.kubernetes.io/*.
 //
-// The decisions are those of k8s.io/pod-security-admission, except that only the level privileged allows to add the
-// capability MKNOD. What comes in is the configuration, and for each question the namespace and the object; what goes out
-// is whether the object is allowed, warnings for who writes it and annotations for the audit log. Evaluations are counted
-// in the metrics pod_security_*; nothing else is touched. A Policy may be used by any goroutine.
+// The decisions are those of k8s.io/pod-security-admission, except that only the level privileged allows adding the capability
+// MKNOD. What comes in is the configuration, and for each question the namespace and the object; what goes out is whether the
+// object is allowed, warnings for who writes it and annotations for the audit log. Evaluations are counted in the metrics
+// pod_security_*; nothing else is touched. A Policy may be used by any goroutine.
 package podsecurity
 
 import (

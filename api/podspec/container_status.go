@@ -34,9 +34,9 @@ func ContainerStatus(pod *corev1.Pod, container string) *corev1.ContainerStatus 
 	return nil
 }
 
-// HasFailed reports whether such an end of one of a pod's containers is a failure: one with an exit code, and for an init
-// container that is no sidecar also one with a process that the kernel killed for want of memory, whatever the others made of
-// that. A kubelet does the same, since what the containers after it build upon may be missing.
+// HasFailed reports whether such an end of one of a pod's containers is a failure: one with a non-zero exit code. An init
+// container that is no sidecar has also failed if the kernel killed one of its processes for want of memory, whatever its exit
+// code: what the containers after it build upon may be missing. A kubelet does the same.
 func HasFailed(spec *corev1.PodSpec, container string, end *corev1.ContainerStateTerminated) bool {
 	if end.ExitCode != 0 || end.Reason != OOMKilled {
 		return end.ExitCode != 0

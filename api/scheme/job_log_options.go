@@ -5,7 +5,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -17,9 +16,7 @@ func addJobLogOptions(s *runtime.Scheme) error {
 	s.AddKnownTypes(batchv1.SchemeGroupVersion, &batch.JobLogOptions{})
 	s.AddKnownTypes(schema.GroupVersion{Group: batchv1.GroupName, Version: runtime.APIVersionInternal},
 		&batch.JobLogOptions{})
-	return s.AddConversionFunc((*url.Values)(nil), (*batch.JobLogOptions)(nil), func(a, b any, _ conversion.Scope) error {
-		return readJobLogOptions(*a.(*url.Values), b.(*batch.JobLogOptions))
-	})
+	return parameters(s, readJobLogOptions)
 }
 
 func readJobLogOptions(v url.Values, o *batch.JobLogOptions) error {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,8 +18,7 @@ func addPictureOptions(s *runtime.Scheme) error {
 		s.AddKnownTypeWithName(schema.GroupVersionKind{Group: batchv1.GroupName, Version: version, Kind: "JobPictureOptions"},
 			&picture.Options{})
 	}
-	return s.AddConversionFunc((*url.Values)(nil), (*picture.Options)(nil), func(a, b any, _ conversion.Scope) error {
-		v, o := *a.(*url.Values), b.(*picture.Options)
+	return parameters(s, func(v url.Values, o *picture.Options) error {
 		o.Cursor = v.Get("cursor")
 		if text := v.Get("cell"); text != "" {
 			n, err := strconv.Atoi(text)

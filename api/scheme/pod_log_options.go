@@ -8,15 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // addPodLogOptions registers the conversion of the parameters of GET .../pods/NAME/log.
 func addPodLogOptions(s *runtime.Scheme) error {
-	return s.AddConversionFunc((*url.Values)(nil), (*corev1.PodLogOptions)(nil), func(a, b any, _ conversion.Scope) error {
-		return readPodLogOptions(*a.(*url.Values), b.(*corev1.PodLogOptions))
-	})
+	return parameters(s, readPodLogOptions)
 }
 
 func readPodLogOptions(v url.Values, o *corev1.PodLogOptions) error {

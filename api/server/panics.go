@@ -50,7 +50,8 @@ func newPanics(logger *slog.Logger) *panics {
 func (p *panics) fault(id string, reason any, stack []byte, attrs ...any) *apierrors.StatusError {
 	p.count.Add(1)
 	message := fmt.Sprint(reason)
-	// What has carried the panic from another goroutine has put that one's stack, which is the one of interest, behind it.
+	// A panic that was carried over from another goroutine has the stack of that one, which is the interesting one, behind its
+	// message.
 	if first, rest, ok := strings.Cut(message, "\ngoroutine "); ok {
 		message, stack = first, []byte("goroutine "+rest)
 	}

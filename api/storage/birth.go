@@ -47,9 +47,9 @@ func birth(s *store.Snapshot, key string) uint64 {
 	return o.Version
 }
 
-// sinceBirth returns the version from which a watch of a key goes on that was asked for from an older one: that at which its
-// namespace began, if there was none of that name at the older one. If there was, the client knows objects of the former
-// namespace: store.ErrCompacted.
+// sinceBirth returns the version from which a watch of a key starts if it was asked for from an older one: the version at which
+// its namespace began, if there was no namespace of that name at the older one. If there was, the client knows objects of the
+// former namespace: store.ErrCompacted.
 func sinceBirth(s *store.Snapshot, key string, from uint64) (uint64, error) {
 	began := birth(s, key)
 	if from >= began {

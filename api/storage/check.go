@@ -20,9 +20,10 @@ const maxFindings = 100
 // apiEndpoints is the object that says where pods find the API, which may be on an address that no client could name.
 const apiEndpoints = "endpointslices.discovery.k8s.io/default/kubernetes"
 
-// Check reads all objects of a database. The error is of class store.ErrCorrupt, and says which are not what their keys say:
-// a daemon would end with an error, or take one for another. Refused are those that could not be created as they are, which
-// a daemon works with nevertheless: they may be from a version that knew no better, or from somebody who wrote the file.
+// Check reads all objects of a database. The error is of class store.ErrCorrupt and names the objects that do not match their
+// keys: a daemon would stop with an error, or take one object for another. Refused are objects that could not be created as
+// they are, but that a daemon works with nevertheless: an older version, or somebody who edited the file, may have written
+// them.
 func Check(ctx context.Context, db *store.Store) (refused []string, err error) {
 	kinds := map[string]*kind.Kind{}
 	for _, k := range scheme.Kinds() {

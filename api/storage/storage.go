@@ -40,9 +40,9 @@ type Storage struct {
 
 var _ storage.Interface = &Storage{}
 
-// New returns the storage of one resource. resourcePrefix begins with a slash and is what the handlers put before an
-// object's key, as generic.RESTOptions.ResourcePrefix says it; the key in the store is that of the handlers without its
-// leading slash, so that it agrees with store.Key when the prefix is "/" and the GroupResource's string.
+// New returns the storage of one resource. resourcePrefix begins with a slash; the handlers put it before an object's key
+// (generic.RESTOptions.ResourcePrefix). The key in the store is that of the handlers without the leading slash: it agrees with
+// store.Key if the prefix is "/" and the string of the GroupResource.
 func New(s *store.Store, codec runtime.Codec, resourcePrefix string, newFunc func() runtime.Object) *Storage {
 	return &Storage{
 		store:     s,

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// MaxText is how many bytes a text may have.
-	MaxText = 500
+	// maxText is how many bytes a text may have.
+	maxText = 500
 	// maxSpans is how many windows it may have.
 	maxSpans = 20
 	// horizon is for how many days a change is looked for: a week, and what zones leave out of the calendar when they change sides of
@@ -49,8 +49,8 @@ type span struct {
 // Parse reads times such as "22:00-06:00 Mon-Fri, 00:00-24:00 Sat Sun": each is HH:MM-HH:MM, until the next day if it does not end after
 // it begins, and may have the days on which it begins.
 func Parse(text string, zone *time.Location) (*Window, error) {
-	if len(text) > MaxText {
-		return nil, fmt.Errorf("must be no more than %d bytes", MaxText)
+	if len(text) > maxText {
+		return nil, fmt.Errorf("must be no more than %d bytes", maxText)
 	}
 	w := &Window{text: strings.TrimSpace(text), zone: zone}
 	for part := range strings.SplitSeq(text, ",") {

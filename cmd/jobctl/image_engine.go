@@ -73,8 +73,8 @@ func (c *imageClient) sayImported(list images.List) {
 	}
 }
 
-// namesOf returns the full names for an image that was asked for by a name or an ID, of which the engine shows these tags: the name, if
-// it is one; podman's own name for what was built here without a registry beside it; and all of them for an ID.
+// namesOf returns the full names of an image that was asked for by a name or an ID and has these tags in the engine. For a
+// name, these are the name itself and podman's own name for what was built here without a registry; for an ID, all of the tags.
 func namesOf(engineName, image string, tags []string) ([]string, error) {
 	var all []string
 	for _, tag := range tags {

@@ -118,36 +118,9 @@ Several Jobs and JobSets of a file are played beside each other on one machine, 
 }
 
 func (s *simulate) run(ctx context.Context) error {
-	if s.output != "" && s.output != "json" {
-		return fmt.Errorf("unknown output format %q: one of json", s.output)
-	}
-	if s.file == "" && s.from == "" {
-		return errors.New("name the Job: -f FILE, or --from jobs/NAME")
-	}
-	c := simulation.Config{
-		Settings: job.Settings{BackoffBase: s.base, BackoffCap: s.limit}, MaxPods: s.maxPods, StarvationAfter: s.starvation,
-		Begin: time.Now().Truncate(time.Second),
-	}
-	if s.base <= 0 || s.limit < s.base {
-		return errors.New("--pod-backoff-base must be longer than 0, and --pod-backoff-cap not shorter than that")
-	}
-	if s.starvation < 0 {
-		return errors.New("--starvation-after must not be negative")
-	}
-	if s.maxPods < 0 {
-		return fmt.Errorf("--max-pods must not be negative, and is %d", s.maxPods)
-	}
-	switch {
-	case s.order != "age" && s.order != "fair":
-		return fmt.Errorf("unknown --queue-order %q: one of age, fair", s.order)
-	case s.halfLife < time.Minute:
-		return errors.New("--fair-share-half-life must not be shorter than a minute")
-	case s.order == "fair":
-		c.HalfLife = s.halfLife
-	}
-	var err error
-	if c.Allocatable, err = amounts(s.allocatable); err != nil {
-		return fmt.Errorf("--allocatable: %w", err)
+	c, err := s.config()
+	if err != nil {
+		return err
 	}
 	var rules []simulation.Rule
 	for _, text := range s.pods {
@@ -167,24 +140,8 @@ func (s *simulate) run(ctx context.Context) error {
 	}
 	var runs []cronRun
 	if s.file != "" {
-		read, err := s.read()
-		if err != nil {
+		if runs, err = s.readInto(&c); err != nil {
 			return err
-		}
-		switch {
-		case s.from != "" && len(read.sets) > 0:
-			return fmt.Errorf("%s has a JobSet, and --from is about a Job", s.file)
-		case s.from != "" && len(read.jobs) > 1:
-			return fmt.Errorf("%s has several Jobs, and --from is about one", s.file)
-		}
-		c.Job, c.JobSets, c.Namespaces, c.PriorityClasses = nil, read.sets, read.namespaces, read.classes
-		if len(read.jobs) > 0 {
-			c.Job, c.More = read.jobs[0], read.jobs[1:]
-		}
-		if of := read.cronJob; of != nil && len(read.jobs) == 1 {
-			if runs, err = nextRuns(of, c.Begin); err != nil {
-				return err
-			}
 		}
 	}
 	if err := s.prepareAll(ctx, &c); err != nil {
@@ -201,6 +158,62 @@ func (s *simulate) run(ctx context.Context) error {
 			NextRuns []cronRun `json:"nextRuns,omitempty"`
 		}{result, runs})
 	}
+	return s.print(&c, runs, result)
+}
+
+// config returns what the flags say about the daemon and the machine.
+func (s *simulate) config() (c simulation.Config, err error) {
+	c = simulation.Config{
+		Settings: job.Settings{BackoffBase: s.base, BackoffCap: s.limit}, MaxPods: s.maxPods, StarvationAfter: s.starvation,
+		Begin: time.Now().Truncate(time.Second),
+	}
+	switch {
+	case s.output != "" && s.output != "json":
+		return c, fmt.Errorf("unknown output format %q: one of json", s.output)
+	case s.file == "" && s.from == "":
+		return c, errors.New("name the Job: -f FILE, or --from jobs/NAME")
+	case s.base <= 0 || s.limit < s.base:
+		return c, errors.New("--pod-backoff-base must be longer than 0, and --pod-backoff-cap not shorter than that")
+	case s.starvation < 0:
+		return c, errors.New("--starvation-after must not be negative")
+	case s.maxPods < 0:
+		return c, fmt.Errorf("--max-pods must not be negative, and is %d", s.maxPods)
+	case s.order != "age" && s.order != "fair":
+		return c, fmt.Errorf("unknown --queue-order %q: one of age, fair", s.order)
+	case s.halfLife < time.Minute:
+		return c, errors.New("--fair-share-half-life must not be shorter than a minute")
+	case s.order == "fair":
+		c.HalfLife = s.halfLife
+	}
+	if c.Allocatable, err = amounts(s.allocatable); err != nil {
+		return c, fmt.Errorf("--allocatable: %w", err)
+	}
+	return c, nil
+}
+
+// readInto reads the file, and returns the next times of the CronJob if it is about a single run of one.
+func (s *simulate) readInto(c *simulation.Config) ([]cronRun, error) {
+	read, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.from != "" && len(read.sets) > 0:
+		return nil, fmt.Errorf("%s has a JobSet, and --from is about a Job", s.file)
+	case s.from != "" && len(read.jobs) > 1:
+		return nil, fmt.Errorf("%s has several Jobs, and --from is about one", s.file)
+	}
+	c.Job, c.JobSets, c.Namespaces, c.PriorityClasses = nil, read.sets, read.namespaces, read.classes
+	if len(read.jobs) > 0 {
+		c.Job, c.More = read.jobs[0], read.jobs[1:]
+	}
+	if read.cronJob == nil || len(read.jobs) != 1 {
+		return nil, nil
+	}
+	return nextRuns(read.cronJob, c.Begin)
+}
+
+func (s *simulate) print(c *simulation.Config, runs []cronRun, result *simulation.Result) error {
 	for i, r := range runs {
 		if i == 0 {
 			fmt.Fprintln(s.streams.Out, "The next times of the CronJob, and when their Jobs start:")
@@ -220,7 +233,7 @@ func (s *simulate) run(ctx context.Context) error {
 				c.Job.Annotations[batch.BackoffBaseAnnotation], batch.BackoffCapAnnotation, c.Job.Annotations[batch.BackoffCapAnnotation])
 		}
 	}
-	_, err = io.WriteString(s.streams.Out, result.Text())
+	_, err := io.WriteString(s.streams.Out, result.Text())
 	return err
 }
 

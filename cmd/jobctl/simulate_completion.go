@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/jobset"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const (
@@ -65,7 +66,7 @@ func (m *manifests) words(name string) (words []string) {
 				add(strconv.Itoa(i))
 			}
 		case "container":
-			for _, c := range slices.Concat(spec.Template.Spec.InitContainers, spec.Template.Spec.Containers) {
+			for c := range podspec.Workload(&spec.Template.Spec) {
 				add(c.Name)
 			}
 		}

@@ -25,9 +25,9 @@ const (
 	least = 50
 )
 
-// collectionPercent returns by how much the heap may grow until it is collected again, in percent of the bytes that
-// are in use after a collection, which came that long after the one before, with that percentage until then. The daemon
-// counts as busy by how often Go's own rule would have collected: else the headroom itself would end the headroom.
+// collectionPercent returns by how much the heap may grow until it is collected again, in percent of the bytes that are in use
+// after a collection. since is the time from the collection before, and percent what held until then. The daemon counts as busy
+// by how often Go's own rule would have collected: otherwise the headroom would end the headroom.
 func collectionPercent(live int64, since time.Duration, percent int) int {
 	busy := max(least, int(headroom*100/max(live, leastLive)))
 	if since > min(often*time.Duration(percent)/ordinary, seldom) {

@@ -105,34 +105,8 @@ func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 	if c.past == nil {
 		c.past = picture.NewEnded(j.Name, ptr.Deref(j.Spec.CompletionMode, "") == batchv1.IndexedCompletion)
 	}
-	var after []wire.Link
-	if err := p.Store.View(func(s *store.Snapshot) (err error) {
-		c.past.Tail(nil)
-		if c.next, err = history.Pods(s, j.Namespace, j.Name, string(j.UID), c.next, c.past.Add); err != nil {
-			return err
-		}
-		if o, ok := s.Get(store.Key(objects.Accounts, "", string(j.UID))); ok {
-			a, err := history.DecodeAccount(o.Value)
-			if err != nil {
-				return err
-			}
-			c.past.Tail(a.Job.Pods)
-		}
-		// What the Job says is to be of the same moment as what its pods do.
-		now := &batchv1.Job{}
-		if ok, err := objects.Read(s, store.Key(objects.Jobs, j.Namespace, j.Name), now); err != nil {
-			return err
-		} else if ok && now.UID == j.UID {
-			j = now
-		}
-		if c.values == nil {
-			if c.values, err = objects.IndexValues(s, j); err != nil {
-				return err
-			}
-		}
-		after, err = hold.Chain(s, j)
-		return err
-	}); err != nil {
+	j, after, err := p.read(c, j)
+	if err != nil {
 		return err
 	}
 	still := fmt.Sprint(j.UID, j.ResourceVersion, c.next)
@@ -164,11 +138,55 @@ func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 	plain := picture.Draw(subject, c.past, c.running, now)
 	c.past.ReadLines(linesAtOnce, func(pod, container string) string { return p.lastLine(ctx, j.Namespace, pod, container) })
 	progress := p.readProgress(ctx, c, j, now)
+	if err := c.show(plain, progress); err != nil {
+		return err
+	}
+	p.canvases.grown(j.UID, c.past.Len())
+	c.drawn = time.Now()
+	c.took = c.drawn.Sub(begin)
+	return nil
+}
+
+// read takes in what is stored of a Job: the pods that have ended, and the values of its indexes. It returns the Job of the same moment,
+// so that it agrees with its pods, and which Jobs it comes after.
+func (p *Pictures) read(c *canvas, j *batchv1.Job) (now *batchv1.Job, after []wire.Link, err error) {
+	now = j
+	err = p.Store.View(func(s *store.Snapshot) (err error) {
+		c.past.Tail(nil)
+		if c.next, err = history.Pods(s, j.Namespace, j.Name, string(j.UID), c.next, c.past.Add); err != nil {
+			return err
+		}
+		if o, ok := s.Get(store.Key(objects.Accounts, "", string(j.UID))); ok {
+			a, err := history.DecodeAccount(o.Value)
+			if err != nil {
+				return err
+			}
+			c.past.Tail(a.Job.Pods)
+		}
+		stored := &batchv1.Job{}
+		if ok, err := objects.Read(s, store.Key(objects.Jobs, j.Namespace, j.Name), stored); err != nil {
+			return err
+		} else if ok && stored.UID == j.UID {
+			now = stored
+		}
+		if c.values == nil {
+			if c.values, err = objects.IndexValues(s, now); err != nil {
+				return err
+			}
+		}
+		after, err = hold.Chain(s, now)
+		return err
+	})
+	return now, after, err
+}
+
+// show puts a drawing on both rolls: on that for everybody, and on that for those who may read logs.
+func (c *canvas) show(plain *picture.Drawing, progress *wire.Progress) error {
 	for i, failures := range []*wire.Failures{c.past.Failures(plain, false), c.past.Failures(plain, true)} {
 		d := *plain
 		whole := *plain.Picture
 		whole.Failures = failures
-		if i == 1 { // for those who may read logs
+		if i == 1 {
 			whole.Progress = progress
 		}
 		d.Picture = &whole
@@ -181,9 +199,6 @@ func (p *Pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 			c.texts = map[string][]byte{}
 		}
 	}
-	p.canvases.grown(j.UID, c.past.Len())
-	c.drawn = time.Now()
-	c.took = c.drawn.Sub(begin)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/requests"
 )
 
@@ -241,13 +242,11 @@ func (b *Board) SharesTooMuch(pod *corev1.Pod) string {
 	if len(b.shared) == 0 {
 		return ""
 	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for name, quantity := range list[i].Resources.Requests {
-				if amount := requests.Amount(name, &quantity); amount > 1 && b.shared[name] != "" {
-					return fmt.Sprintf("Allocate failed due to request for '%s: %d' too large: "+
-						"maximum request size for shared resources is 1, which is unexpected", name, amount)
-				}
+	for c := range podspec.Workload(&pod.Spec) {
+		for name, quantity := range c.Resources.Requests {
+			if amount := requests.Amount(name, &quantity); amount > 1 && b.shared[name] != "" {
+				return fmt.Sprintf("Allocate failed due to request for '%s: %d' too large: "+
+					"maximum request size for shared resources is 1, which is unexpected", name, amount)
 			}
 		}
 	}

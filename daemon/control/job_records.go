@@ -88,8 +88,8 @@ func (c *jobRecords) adopting(p *corev1.Pod) (adopts types.UID) {
 	return adopts
 }
 
-// of returns the UID of the Job that has to know of a pod, and makes sure that the Job has a record: it is the Job that
-// controls the pod or, for an orphan, one whose selector matches (JobSpec.Selector).
+// of returns the UID of the Job that a pod counts for, and makes sure that this Job has a record. It is the Job that controls
+// the pod or, for an orphan, one whose selector matches (JobSpec.Selector).
 func (c *jobRecords) of(p *loop.Pass, pod *corev1.Pod) (types.UID, error) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {

@@ -40,20 +40,7 @@ func (w *World) CreateCronJob(name, schedule, duration string, edit func(*batchv
 
 // CronJob returns a CronJob as it is stored once everything that is due has happened; nil if it is gone.
 func (w *World) CronJob(name string) *batchv1.CronJob {
-	w.T.Helper()
-	synctest.Wait()
-	cj := &batchv1.CronJob{}
-	if err := w.Store.View(func(s *store.Snapshot) error {
-		o, ok := s.Get(store.Key(objects.CronJobs, "default", name))
-		if !ok {
-			cj = nil
-			return nil
-		}
-		return objects.Decode(o, cj)
-	}); err != nil {
-		w.T.Fatal(err)
-	}
-	return cj
+	return stored[batchv1.CronJob](w, objects.CronJobs, name)
 }
 
 // JobNames returns the names of all Jobs once everything that is due has happened.

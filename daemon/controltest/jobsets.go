@@ -12,7 +12,6 @@ import (
 	"github.com/jobd/jobd/api/jobset"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/simulated"
-	"github.com/jobd/jobd/store"
 )
 
 // CreateJobSet does what the API does with a new JobSet, of which the spec is given in YAML. Templates need no containers, and no
@@ -50,20 +49,7 @@ func (w *World) CreateJobSet(name, spec string, annotations ...string) *jobsetv1
 
 // JobSet returns a JobSet as it is stored once everything that is due has happened; nil if it is gone.
 func (w *World) JobSet(name string) *jobsetv1.JobSet {
-	w.T.Helper()
-	synctest.Wait()
-	js := &jobsetv1.JobSet{}
-	if err := w.Store.View(func(s *store.Snapshot) error {
-		o, ok := s.Get(store.Key(objects.JobSets, "default", name))
-		if !ok {
-			js = nil
-			return nil
-		}
-		return objects.Decode(o, js)
-	}); err != nil {
-		w.T.Fatal(err)
-	}
-	return js
+	return stored[jobsetv1.JobSet](w, objects.JobSets, name)
 }
 
 // EditJobSet changes a JobSet as a client would.

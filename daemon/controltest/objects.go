@@ -68,19 +68,7 @@ func (w *World) PutAll(all map[string]objects.Object) {
 }
 
 // Job returns a Job as it is stored once everything that is due has happened; nil if it is gone.
-func (w *World) Job(name string) *batchv1.Job {
-	w.T.Helper()
-	synctest.Wait()
-	var j *batchv1.Job
-	_ = w.Store.View(func(s *store.Snapshot) error {
-		if o, ok := s.Get(store.Key(objects.Jobs, "default", name)); ok {
-			j = &batchv1.Job{}
-			return objects.Decode(o, j)
-		}
-		return nil
-	})
-	return j
-}
+func (w *World) Job(name string) *batchv1.Job { return stored[batchv1.Job](w, objects.Jobs, name) }
 
 // Pods returns all pods, the oldest first, once everything that is due has happened.
 func (w *World) Pods() (all []*corev1.Pod) {
@@ -178,6 +166,21 @@ func (w *World) Running() (names []string) {
 	return names
 }
 
+// stored returns an object of the namespace default as it is stored once everything that is due has happened; nil if it is gone.
+func stored[T any, P interface {
+	*T
+	objects.Object
+}](w *World, resource, name string) *T {
+	w.T.Helper()
+	synctest.Wait()
+	obj := P(new(T))
+	if !w.Read(store.Key(resource, "default", name), obj) {
+		return nil
+	}
+	return obj
+}
+
+// Read reads an object as it is stored now, and reports whether it is there.
 func (w *World) Read(key string, into objects.Object) (ok bool) {
 	w.T.Helper()
 	if err := w.Store.View(func(s *store.Snapshot) error {

@@ -13,7 +13,6 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/kueue"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/store"
 )
 
 // Worker makes a world a worker of MultiKueue.
@@ -55,13 +54,7 @@ func (w *World) Dispatch(workload, name, duration, codes string, pods int32, cpu
 
 // Workload returns a Workload as it is stored once everything that is due has happened; nil if it is gone.
 func (w *World) Workload(name string) *kueue.Workload {
-	w.T.Helper()
-	synctest.Wait()
-	wl := &kueue.Workload{}
-	if !w.Read(store.Key(objects.KueueWorkloads, "default", name), wl) {
-		return nil
-	}
-	return wl
+	return stored[kueue.Workload](w, objects.KueueWorkloads, name)
 }
 
 // EditWorkload changes a Workload as a manager would.

@@ -10,8 +10,8 @@ import (
 
 // Times are the times of a CronJob's schedules around now. A Job starts Offset later than its time.
 type Times struct {
-	// Due is the scheduled time for which a Job is to be started first, of those that have come: the latest for which no Job has been
-	// started, or with jobd.dev/missed=all the first of those that are made up for. Zero for none.
+	// Due is the scheduled time whose Job is to be started next: the latest that has come and has no Job yet or, with
+	// jobd.dev/missed=all, the first of those to be made up for. Zero for none.
 	Due time.Time
 	// Waiting is how many times have come for which a Job is to be started.
 	Waiting int

@@ -36,8 +36,8 @@ type Usage struct {
 // OverLimit returns, in a kubelet's words, a limit that a pod has exceeded; empty if there is none. For a pod that has ended, it is
 // what it may keep of its files where a ResourceQuota counts them: no more than it requests.
 //
-// A pod whose files cannot be counted in limitTime has exceeded it: by files that are made all the time it could keep the rest from being
-// seen for ever. If the context ends before that, nothing is known.
+// A pod whose files cannot be counted within limitTime has exceeded it: otherwise it could hide the rest for ever by making
+// files all the time. If the context ends before that, nothing is known.
 func (d Usage) OverLimit(ctx context.Context, p *corev1.Pod) string {
 	counting, cancel := context.WithTimeout(ctx, limitTime)
 	defer cancel()

@@ -44,10 +44,10 @@ func (u *Use) request(s Signal) int64 {
 	return podspec.Amount(q)
 }
 
-// First returns the pod to evict first, and why in a kubelet's words: a pod that uses more than it has requested before
-// one that does not, then the lowest priority, then the one that uses most beyond its request. Nil: evicting would not
-// help. A pod that could not be measured in time counts as one that uses more than any that could: where its files lie decides what
-// was seen of it, and so it could take the disk, and others would be evicted for it.
+// First returns the pod to evict first, and why in a kubelet's words: a pod that uses more than it has requested before one
+// that does not, then the lowest priority, then the one that uses most beyond its request. Nil: evicting would not help. A pod
+// that could not be measured in time counts as using more than any that could: otherwise it could fill the disk where nobody
+// has looked yet, and others would be evicted for it.
 func First(pods []Use, short Shortage) (*corev1.Pod, string) {
 	least := short.Signal.of(Size{leastBytes, leastInodes})
 	may := slices.DeleteFunc(slices.Clone(pods), func(u Use) bool {

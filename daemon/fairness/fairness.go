@@ -1,8 +1,8 @@
 // Package fairness reckons what everybody has used of the machine, and who comes first by that: who has used least for the weight that
 // they have. What was used counts less the longer ago it was.
 //
-// In come who begins to use which part of the machine and who ends to, the weights, and the time; out go the order, and what of it is
-// to be stored. Nothing here knows pods or does I/O. Package node orders those that wait by it.
+// In come who begins and who stops using which part of the machine, the weights, and the time. Out go the order, and what of it
+// is to be stored. Nothing here knows pods or does I/O. Package node orders those that wait by it.
 package fairness
 
 import (

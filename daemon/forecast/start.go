@@ -20,7 +20,7 @@ type Plan struct {
 	Starts map[types.UID]wire.Expected
 
 	plan
-	// unknown are the resources that somebody waits for of whom nobody knows when it gets them.
+	// unknown are the resources that a pod waits for without anybody knowing when it gets them.
 	unknown map[corev1.ResourceName]bool
 }
 
@@ -185,7 +185,7 @@ type amount struct {
 	is int64
 }
 
-// amounts returns what a pod requests; false if that is something of which there is nothing.
+// amounts returns what a pod requests; false if the machine has nothing of a resource that it requests.
 func (p *plan) amounts(w *prospect.Outlined) ([]amount, bool) {
 	all := make([]amount, 0, len(w.Requests))
 	for name, is := range w.Requests {

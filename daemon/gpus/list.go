@@ -109,8 +109,8 @@ func gpuOf(device string, p part) wire.GPU {
 	return g
 }
 
-// InUse returns the devices of a kind, or of which it is a share, that are kept from pods, with the processes that use them. looked is
-// false as long as nobody has looked.
+// InUse returns the devices of a kind that are kept from pods, with the processes that use them. If the kind is a share of
+// devices, these are meant. looked is false as long as nobody has looked.
 func (w *Watcher) InUse(kind corev1.ResourceName) (all []wire.GPU, looked bool) {
 	v := w.view()
 	if v.report == nil {

@@ -2,9 +2,18 @@ package hold
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/internal/heap"
+	"github.com/jobd/jobd/store"
 )
 
 // member is a Job of a concurrency group that waits for a place.
@@ -104,4 +113,90 @@ func oldest(holders map[string]*holder) (uid string, of *holder) {
 		}
 	}
 	return uid, of
+}
+
+// group is a group in which somebody waits, or has a place.
+type group struct {
+	queue, replacers heap.Heap[*member]
+	forbids          map[types.UID]*member // those in queue that do not wait
+	uids             map[*member]types.UID
+	holders          map[string]*holder
+}
+
+func newGroup() *group {
+	return &group{forbids: map[types.UID]*member{}, uids: map[*member]types.UID{}, holders: map[string]*holder{}}
+}
+
+// enter lets a Job wait for a place.
+func (of *group) enter(uid types.UID, m *member) {
+	of.uids[m] = uid
+	of.heapOf(m).Push(m)
+	if m.Policy == core.ForbidConcurrent {
+		of.forbids[uid] = m
+	}
+}
+
+// leave takes in that a Job waits no longer.
+func (of *group) leave(uid types.UID, m *member) {
+	delete(of.uids, m)
+	delete(of.forbids, uid)
+	of.heapOf(m).Remove(m.at)
+}
+
+func (of *group) heapOf(m *member) *heap.Heap[*member] {
+	if m.Policy == core.ReplaceConcurrent {
+		return &of.replacers
+	}
+	return &of.queue
+}
+
+// first returns who is the next to start; nil if nobody waits.
+func (of *group) first() *member {
+	for _, h := range []heap.Heap[*member]{of.replacers, of.queue} {
+		if len(h) > 0 {
+			return h[0]
+		}
+	}
+	return nil
+}
+
+func (of *group) list() []*holder { return slices.Collect(maps.Values(of.holders)) }
+
+// Move is what a group decides: a Job gets a place, or else ends as failed.
+type Move struct {
+	Job             types.UID
+	Starts          bool
+	Reason, Message string
+
+	key string // of the Job
+}
+
+// move returns what is to be done next in a group; false for nothing.
+func (of *group) move() (Move, bool) {
+	first := of.first()
+	switch next(first, of.list(), len(of.replacers), len(of.forbids) > 0) {
+	case admit:
+		return Move{Job: of.uids[first], key: first.key, Starts: true}, true
+	case forbid:
+		uid := slices.Min(slices.Collect(maps.Keys(of.forbids))) // one of them
+		m := of.forbids[uid]
+		return Move{Job: uid, key: m.key, Reason: batch.ReasonConcurrencyForbidden, Message: fmt.Sprintf(
+			"The concurrency group %s has no place: %s", m.Group, taken(len(of.holders), limitOf(m, of.list())))}, true
+	case outdo:
+		m := of.replacers[0]
+		return Move{Job: of.uids[m], key: m.key, Reason: batch.ReasonConcurrencyReplaced, Message: fmt.Sprintf(
+			"Replaced before it began by a later Job of the concurrency group %s", m.Group)}, true
+	case replace:
+		id, victim := oldest(of.holders)
+		if victim == nil {
+			return Move{}, false
+		}
+		victim.ending = true
+		_, by := objects.NameOf(of.replacers[0].key)
+		return Move{
+			Job: types.UID(id), key: store.Key(objects.Jobs, victim.Namespace, victim.Job), Reason: batch.ReasonConcurrencyReplaced,
+			Message: fmt.Sprintf("Replaced by jobs/%s in the concurrency group %s", by, victim.Group),
+		}, true
+	}
+	return Move{}, false
 }

@@ -3,8 +3,6 @@ package hold
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/internal/heap"
 	"github.com/jobd/jobd/store"
 )
 
@@ -49,14 +46,6 @@ type groups struct {
 }
 
 type groupKey struct{ namespace, name string }
-
-// group is a group in which somebody waits, or has a place.
-type group struct {
-	queue, replacers heap.Heap[*member]
-	forbids          map[types.UID]*member // those in queue that do not wait
-	uids             map[*member]types.UID
-	holders          map[string]*holder
-}
 
 func newGroups(gate *Gate) groups {
 	return groups{
@@ -100,26 +89,6 @@ func (g *groups) of(j *batchv1.Job) (core.Concurrency, bool) {
 	}
 	c, ok := g.ofNamespaces[j.Namespace]
 	return c, ok
-}
-
-func newGroup() *group {
-	return &group{forbids: map[types.UID]*member{}, uids: map[*member]types.UID{}, holders: map[string]*holder{}}
-}
-
-// enter lets a Job wait for a place.
-func (of *group) enter(uid types.UID, m *member) {
-	of.uids[m] = uid
-	of.heapOf(m).Push(m)
-	if m.Policy == core.ForbidConcurrent {
-		of.forbids[uid] = m
-	}
-}
-
-// leave takes in that a Job waits no longer.
-func (of *group) leave(uid types.UID, m *member) {
-	delete(of.uids, m)
-	delete(of.forbids, uid)
-	of.heapOf(m).Remove(m.at)
 }
 
 // at returns a group, and makes it if there is none.
@@ -198,23 +167,6 @@ func (g *groups) leave(uid types.UID) {
 	of.leave(uid, m)
 	g.tidy(key)
 	g.dirty.Add(key)
-}
-
-func (of *group) heapOf(m *member) *heap.Heap[*member] {
-	if m.Policy == core.ReplaceConcurrent {
-		return &of.replacers
-	}
-	return &of.queue
-}
-
-// first returns who is the next to start; nil if nobody waits.
-func (of *group) first() *member {
-	for _, h := range []heap.Heap[*member]{of.replacers, of.queue} {
-		if len(h) > 0 {
-			return h[0]
-		}
-	}
-	return nil
 }
 
 // gone takes in that the object of a Job is gone.
@@ -396,8 +348,6 @@ func priority(p *loop.Pass, spec *corev1.PodSpec) int32 {
 	return class.Value
 }
 
-func (of *group) list() []*holder { return slices.Collect(maps.Values(of.holders)) }
-
 // settleGroup does what is to be done next in a group.
 func (h *Holds) settleGroup(p *loop.Pass, key groupKey) error {
 	g := &h.groups
@@ -423,45 +373,6 @@ func (h *Holds) settleGroup(p *loop.Pass, key groupKey) error {
 	return nil
 }
 
-// Move is what a group decides: a Job gets a place, or else ends as failed.
-type Move struct {
-	Job             types.UID
-	Starts          bool
-	Reason, Message string
-
-	key string // of the Job
-}
-
-// move returns what is to be done next in a group; false for nothing.
-func (of *group) move() (Move, bool) {
-	first := of.first()
-	switch next(first, of.list(), len(of.replacers), len(of.forbids) > 0) {
-	case admit:
-		return Move{Job: of.uids[first], key: first.key, Starts: true}, true
-	case forbid:
-		uid := slices.Min(slices.Collect(maps.Keys(of.forbids))) // one of them
-		m := of.forbids[uid]
-		return Move{Job: uid, key: m.key, Reason: batch.ReasonConcurrencyForbidden, Message: fmt.Sprintf(
-			"The concurrency group %s has no place: %s", m.Group, taken(len(of.holders), limitOf(m, of.list())))}, true
-	case outdo:
-		m := of.replacers[0]
-		return Move{Job: of.uids[m], key: m.key, Reason: batch.ReasonConcurrencyReplaced, Message: fmt.Sprintf(
-			"Replaced before it began by a later Job of the concurrency group %s", m.Group)}, true
-	case replace:
-		id, victim := oldest(of.holders)
-		if victim == nil {
-			return Move{}, false
-		}
-		victim.ending = true
-		_, by := objects.NameOf(of.replacers[0].key)
-		return Move{
-			Job: types.UID(id), key: store.Key(objects.Jobs, victim.Namespace, victim.Job), Reason: batch.ReasonConcurrencyReplaced,
-			Message: fmt.Sprintf("Replaced by jobs/%s in the concurrency group %s", by, victim.Group),
-		}, true
-	}
-	return Move{}, false
-}
-
 // fail lets a Job of a group end as failed. Its pods are stopped first.
 func (h *Holds) fail(p *loop.Pass, of groupKey, key string, uid types.UID, reason, message string) error {
 	h.groups.dirty.Add(of)
@@ -483,108 +394,4 @@ func (h *Holds) fail(p *loop.Pass, of groupKey, key string, uid types.UID, reaso
 	})
 	p.Jobs.Changed(key, j)
 	return h.jobs.Set(p, key, j)
-}
-
-// Line is a concurrency group in which Jobs wait, or have places.
-type Line struct {
-	Limit int
-	// Holders are the keys of the Jobs that have the places, and Waiting those of the first that wait, in order. More wait behind them.
-	Holders, Waiting []string
-	More             int
-	// Replaces says that the first of those that wait makes its place itself.
-	Replaces bool
-}
-
-// LineAhead is of how many Jobs that wait for a place it is told in which order they come.
-const LineAhead = 100
-
-// Lines returns the groups in which Jobs wait or have places, by namespace and name, each with the first that wait.
-func (h *Holds) Lines() map[[2]string]Line {
-	lines := map[[2]string]Line{}
-	for key, of := range h.groups.all {
-		lines[[2]string{key.namespace, key.name}] = of.line()
-	}
-	return lines
-}
-
-func (of *group) line() Line {
-	limits := &member{Concurrency: core.Concurrency{Limit: math.MaxInt}}
-	if first := of.first(); first != nil {
-		limits = first
-	}
-	l := Line{Limit: limitOf(limits, of.list()), Replaces: len(of.replacers) > 0}
-	for _, holder := range of.holders {
-		l.Holders = append(l.Holders, store.Key(objects.Jobs, holder.Namespace, holder.Job))
-	}
-	slices.Sort(l.Holders)
-	inOrder := func(a, b *member) int {
-		if a.Before(b) {
-			return -1
-		}
-		return 1
-	}
-	for _, waiting := range []heap.Heap[*member]{of.replacers, of.queue} {
-		var ahead []*member // no more than may be told, in order
-		room := LineAhead - len(l.Waiting)
-		for _, m := range waiting {
-			if len(ahead) == room {
-				if l.More++; room == 0 || !m.Before(ahead[room-1]) {
-					continue
-				}
-				ahead = ahead[:room-1]
-			}
-			at, _ := slices.BinarySearchFunc(ahead, m, inOrder)
-			ahead = slices.Insert(ahead, at, m)
-		}
-		for _, m := range ahead {
-			l.Waiting = append(l.Waiting, m.key)
-		}
-	}
-	return l
-}
-
-// Wait is what a Job waits for that has no place in its group.
-type Wait struct {
-	Group string
-	Limit int
-	// Holders are the Jobs that have the places, by name, and Ahead how many others come before.
-	Holders []string
-	Ahead   int
-}
-
-// Group returns the name of the group in which a Job waits for a place; false if it does not.
-func (h *Holds) Group(uid types.UID) (string, bool) {
-	m := h.groups.waits[uid]
-	if m == nil {
-		return "", false
-	}
-	return m.Group, true
-}
-
-// WaitOf returns what a Job waits for; false if it does not.
-func (h *Holds) WaitOf(uid types.UID) (Wait, bool) {
-	m := h.groups.waits[uid]
-	if m == nil {
-		return Wait{}, false
-	}
-	namespace, _ := objects.NameOf(m.key)
-	w := Wait{Group: m.Group, Limit: m.Limit}
-	of := h.groups.all[groupKey{namespace, m.Group}]
-	if of == nil {
-		return w, true
-	}
-	w.Limit = limitOf(m, of.list())
-	for _, holder := range of.holders {
-		w.Holders = append(w.Holders, holder.Job)
-	}
-	slices.Sort(w.Holders)
-	for _, o := range *of.heapOf(m) {
-		if o != m && o.Before(m) {
-			w.Ahead++
-		}
-	}
-	if m.Policy != core.ReplaceConcurrent {
-		w.Ahead += len(of.replacers)
-	}
-	return w, true
 }

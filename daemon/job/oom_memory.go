@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Growth is how often pods were killed for want of memory, and which of their containers were. It decides how much memory
@@ -102,7 +103,7 @@ func growPod(pod *corev1.Pod, annotations map[string]string, g Growth) {
 func outOfMemory(pod *corev1.Pod) (names []string) {
 	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
 		for i := range list {
-			if end := list[i].State.Terminated; end != nil && end.Reason == "OOMKilled" {
+			if end := list[i].State.Terminated; end != nil && end.Reason == podspec.OOMKilled {
 				names = append(names, list[i].Name)
 			}
 		}

@@ -74,10 +74,8 @@ func Summarize(pod *corev1.Pod) Pod {
 			p.Ready, p.ReadySince = true, c.LastTransitionTime.Unix()
 		}
 	}
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
-		for i := range list {
-			p.Restarts += list[i].RestartCount
-		}
+	for s := range podspec.Statuses(pod) {
+		p.Restarts += s.RestartCount
 	}
 	return p
 }

@@ -17,61 +17,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
 )
-
-// logRecordFile lies beside the logs of a Job's pod.
-const logRecordFile = "pod.json"
-
-// logRecord says which pod and Job the logs in a directory belong to. It is written before the first container is
-// started, so that no crash leaves a log without an owner.
-type logRecord struct {
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	UID       types.UID `json:"uid"`
-	Job       string    `json:"job"`
-	JobUID    types.UID `json:"jobUID"`
-	// Index is the pod's completion index, nil if it has none.
-	Index *int `json:"index,omitempty"`
-	// Attempt is that of the Job, from 1 on, and Try which pod of its index it is in that attempt, from 1 on; 0 if it has
-	// none, or that is not known.
-	Attempt int       `json:"attempt,omitempty"`
-	Try     int       `json:"try,omitempty"`
-	Created time.Time `json:"created"`
-	// Gone is when the pod's object was removed, and Size the size of what it left, in bytes.
-	Gone time.Time `json:"gone,omitzero"`
-	Size int64     `json:"size,omitempty"`
-	// Outlives is what the logs need that are kept after the Job is gone (batch.KeepLogsAnnotation); nil for all others.
-	Outlives *outlives `json:"outlives,omitempty"`
-}
-
-func newLogRecord(p *corev1.Pod) *logRecord {
-	r := &logRecord{
-		Namespace: p.Namespace, Name: p.Name, UID: p.UID, JobUID: objects.ControllingJob(p),
-		Created: p.CreationTimestamp.Time,
-	}
-	if r.JobUID != "" {
-		r.Job, r.Attempt = metav1.GetControllerOfNoCopy(p).Name, batch.PodAttempt(p.Annotations)
-		r.Outlives = outlivesOf(p)
-	}
-	if i, err := strconv.Atoi(p.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil {
-		r.Index = &i
-	}
-	return r
-}
 
 // Options are what Logs need.
 type Options struct {
@@ -375,67 +331,6 @@ func (k *Logs) remove(records []*logRecord) error {
 	return errors.Join(failed...)
 }
 
-// bound removes logs that are too old, and, while all are too large together, the oldest of the namespace that has most: nobody makes room
-// for their own by what others have.
-func (k *Logs) bound() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for {
-		at := k.surplus()
-		if at < 0 {
-			return nil
-		}
-		r := k.gone[at]
-		k.gone = slices.Delete(k.gone, at, at+1)
-		k.forgetSize(r)
-		k.drop(r)
-		if err := os.RemoveAll(k.recordDir(r)); err != nil {
-			return err
-		}
-	}
-}
-
-// surplus returns which of those that are gone is to be removed next; -1 for none.
-func (k *Logs) surplus() int {
-	switch {
-	case len(k.gone) == 0:
-		return -1
-	case !k.now().Before(k.gone[0].Gone.Add(k.maxAge)):
-		return 0
-	case k.size <= k.maxSize:
-		return -1
-	}
-	most := k.gone[0].Namespace
-	for namespace, size := range k.sizes {
-		if size > k.sizes[most] {
-			most = namespace
-		}
-	}
-	return slices.IndexFunc(k.gone, func(r *logRecord) bool { return r.Namespace == most })
-}
-
-// countSize and forgetSize keep the sizes up to date with what is in gone.
-func (k *Logs) countSize(r *logRecord) {
-	k.size += r.Size
-	k.sizes[r.Namespace] += r.Size
-}
-
-func (k *Logs) forgetSize(r *logRecord) {
-	k.size -= r.Size
-	if k.sizes[r.Namespace] -= r.Size; k.sizes[r.Namespace] == 0 {
-		delete(k.sizes, r.Namespace)
-	}
-}
-
-func (k *Logs) nextTooOld() (time.Duration, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.gone) == 0 {
-		return 0, false
-	}
-	return k.gone[0].Gone.Add(k.maxAge).Sub(k.now()), true
-}
-
 // ofJob returns the pods of a Job that have written something, by index and then by age.
 func (k *Logs) ofJob(uid types.UID) []logRecord {
 	k.mu.Lock()
@@ -483,13 +378,6 @@ func (k *Logs) add(r *logRecord) {
 	k.tries[r.JobUID][r.indexAttempt()] = max(k.tries[r.JobUID][r.indexAttempt()], int32(r.Try))
 }
 
-// indexAttempt is an index of a Job in an attempt of the Job.
-type indexAttempt struct{ index, attempt int32 }
-
-func (r *logRecord) indexAttempt() indexAttempt {
-	return indexAttempt{int32(*r.Index), int32(r.Attempt)}
-}
-
 func (k *Logs) drop(r *logRecord) {
 	delete(k.jobs[r.JobUID], r.UID)
 	if len(k.jobs[r.JobUID]) == 0 {
@@ -523,27 +411,6 @@ func (k *Logs) exists(key string, uid types.UID) (there bool, err error) {
 		return nil
 	})
 	return there, err
-}
-
-// diskUse returns the size and number of the files below a directory, without the record.
-func diskUse(dir string) (size int64, files int, err error) {
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case e.IsDir() || e.Name() == logRecordFile:
-			return nil
-		}
-		info, err := e.Info()
-		if err == nil {
-			size += info.Size()
-			files++
-		}
-		return nil
-	})
-	return size, files, err
 }
 
 // attempts returns the attempts of a container that have a log, oldest first.

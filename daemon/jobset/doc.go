@@ -8,6 +8,6 @@
 // present attempt if its label restart-attempt is status.restarts. What was restarted is therefore told by what is stored alone, and a
 // daemon that is killed in the middle of a restart goes on with it.
 //
-// A Record counts as its Jobs change, so that a decision takes time for the groups of a JobSet, and for what it decides, but not
-// for all Jobs.
+// A Record keeps its counts up to date as Jobs change. So the time for a decision grows with the groups of a JobSet and with
+// what is decided, but not with all its Jobs.
 package jobset

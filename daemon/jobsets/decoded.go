@@ -10,7 +10,7 @@ import (
 // mostDecoded is how many bytes of stored JobSets are kept decoded.
 const mostDecoded = 4 << 20
 
-// decoded are the JobSets that were decided on last. One of which there is step after step is so decoded once.
+// decoded are the JobSets that were decided on last. So one that changes step after step is decoded once.
 type decoded struct {
 	sets  map[string]stored // by key
 	bytes int

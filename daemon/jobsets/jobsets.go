@@ -4,8 +4,8 @@
 // created through daemon/door, changes and deletions of Jobs, which are handed to the concern of Jobs, and the status of JobSets. What
 // follows from the end of a Job is written in the transaction in which it ends.
 //
-// Of a JobSet that has finished, and of which nothing goes on, nothing is known; of a daemon without JobSets this concern knows and
-// does nothing.
+// Nothing is kept in memory of a JobSet that has finished and has no Jobs that go on, and where there are no JobSets this
+// concern does nothing.
 package jobsets
 
 import (

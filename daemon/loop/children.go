@@ -28,8 +28,8 @@ type Children[P Parent] struct {
 	parents  map[types.UID]types.UID // of a Job
 }
 
-// NewChildren returns no children of the records that are known, which their controller adds and removes. parentOf returns the name and the
-// UID of the object of that resource which controls a Job, empty if it is of another kind.
+// NewChildren returns an index that has no children yet. known are the records of their parents, which the controller adds and
+// removes. parentOf returns the name and the UID of the parent that controls a Job; empty if that is of another kind.
 func NewChildren[P Parent](
 	resource string, parentOf func(metav1.Object) (string, types.UID), known map[types.UID]P, dirty *Queue[string],
 ) *Children[P] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/lock"
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/network"
@@ -20,15 +21,7 @@ func Volumes(c config.Config) ([]string, error) {
 	if err := c.Complete(); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(c.RootLayout().Volumes())
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names, nil
+	return files.Names(c.RootLayout().Volumes())
 }
 
 // Found reports whether there is anything of jobd's in the root or the state directory.

@@ -92,8 +92,8 @@ const (
 	Refuse Action = "refuse"
 )
 
-// Decide returns what is to be done about an object, of which known is what was noted before. anew says that jobd has just begun,
-// so that what others have changed meanwhile is put right.
+// Decide returns what is to be done about an object. known is what was noted of it before. anew says that jobd has just begun:
+// then what others have changed meanwhile is put right.
 func Decide(o *Object, known Record, live Live, anew bool) Action {
 	applied := known.Hash == o.Hash
 	switch {

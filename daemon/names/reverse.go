@@ -58,8 +58,8 @@ func (l slice) addresses() (addrs []netip.Addr) {
 	return addrs
 }
 
-// Reverse returns the names that an address has in the cluster's domain, without the domain: one in each Service that
-// leads to it, or that of the Service whose virtual address it is.
+// Reverse returns the names of an address in the cluster's domain, without the domain: a name for each Service that leads to
+// it, or the Service's own name for a virtual address.
 func (x *index) Reverse(addr netip.Addr) (all []string) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

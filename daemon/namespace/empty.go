@@ -178,9 +178,9 @@ const (
 	occupied       // something that takes its time, whose end brings the loop back
 )
 
-// left returns whether anything of these resources is left in a namespace. Objects that were created after ask had
-// passed them are deleted now, except those that come after one that takes its time, such as a pod: the end of that one
-// brings the loop back here.
+// left returns whether anything of these resources is left in a namespace. Objects that were created after ask had passed them
+// are deleted now. Those that come after an object that takes its time, such as a pod, are not: the end of that one brings the
+// loop back here.
 func (e *Emptier) left(p *loop.Pass, name string, resources ...string) (is state, err error) {
 	for _, resource := range resources {
 		p.Snapshot().Keys(store.Key(resource, name, ""), "", func(key string) bool {

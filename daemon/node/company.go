@@ -6,8 +6,8 @@ import (
 	"github.com/jobd/jobd/daemon/relation"
 )
 
-// company returns what keeps a pod apart from those that are taken, in the order in which apart finds it, and the rules by
-// which the pods are found that do.
+// company returns what keeps a pod apart from those that are taken, in the order in which apart finds it, and the rules that
+// find the pods in the way.
 func (n *Node) company(taken *load.Sum, s *shape) (all []fit.Obstacle, matching, holding []int) {
 	for _, own := range s.own {
 		switch own.Kind {

@@ -1,13 +1,10 @@
 package notices
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/types"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/jobset"
-	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/objects"
@@ -48,87 +45,8 @@ func (t *Teller) JobSetDecided(p *loop.Pass, key string, js *jobsetv1.JobSet, be
 		}
 		t.known[js.UID] = rec
 	}
-	was := rec.seen
-	is.Started = is.Started || was.Started
-	rec.seen = is
-	wanted := t.wantedOfSet(js)
-	if is != was && !t.idle(wanted) {
-		if err := t.decideOnSet(p, js, was, is, wanted); err != nil {
-			return err
-		}
-	}
-	if is.Ended {
-		t.forget(p, key, js.UID, rec)
-		return nil
-	}
-	var due time.Time
-	if wanted.Wants(notices.Waits) && rec.mark.Waits != is.Attempt {
-		due = notify.SetWaitsUntil(js, is, wanted.After)
-	}
-	t.timers.Set(t, key, due)
-	m := rec.mark
-	if is.Started && t.tellsStarts(wanted) {
-		m.Started = is.Attempt
-	}
-	return t.putMark(p, key, js.UID, rec, m)
-}
-
-// wantedOfSet returns what a JobSet asks for, or its namespace.
-func (t *Teller) wantedOfSet(js *jobsetv1.JobSet) notices.Wanted {
-	return notices.Of(js.Annotations, t.namespaces[js.Namespace])
-}
-
-// decideOnSet writes what a change of a JobSet means.
-func (t *Teller) decideOnSet(p *loop.Pass, js *jobsetv1.JobSet, was, is notify.Seen, wanted notices.Wanted) error {
-	name := notify.OfJobSets + js.Name
-	memory, err := notify.ReadMemory(p, js.Namespace, name, "")
-	if err != nil {
-		return err
-	}
-	said, after := notify.DecideSet(was, is, js, memory, wanted.After, p.Now)
-	if len(wanted.Receivers) == 0 && !memory.Failed {
-		after.Failed = false // nobody would be told that it has recovered
-	}
-	about := objects.JobSetReference(js)
-	if after, err = t.bounded(p, about, name, memory, after); err != nil {
-		return err
-	}
-	if err := putMemory(p, js.Namespace, name, "", memory, after); err != nil {
-		return err
-	}
-	for i := range said {
-		if err := t.Tell(p, about, &said[i], wanted); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// setDue tells that a JobSet waits.
-func (t *Teller) setDue(p *loop.Pass, key string) error {
-	js := &jobsetv1.JobSet{}
-	ok, err := objects.Read(p, key, js)
-	if err != nil || !ok {
-		return err
-	}
-	rec, wanted := t.known[js.UID], t.wantedOfSet(js)
-	if rec == nil || !wanted.Wants(notices.Waits) || rec.mark.Waits == rec.seen.Attempt {
-		return nil
-	}
-	until := notify.SetWaitsUntil(js, rec.seen, wanted.After)
-	if until.IsZero() {
-		return nil
-	}
-	if until.After(p.Now) {
-		t.timers.Set(t, key, until)
-		return nil
-	}
-	n, m := notify.SetWaits(js, p.Now), rec.mark
-	m.Waits = rec.seen.Attempt
-	if err := t.putMark(p, key, js.UID, rec, m); err != nil {
-		return err
-	}
-	return t.Tell(p, objects.JobSetReference(js), &n, wanted)
+	is.Started = is.Started || rec.seen.Started
+	return t.take(p, key, rec, t.ofJobSet(js, is), false)
 }
 
 // setGone takes in that a JobSet is gone.

@@ -2,42 +2,40 @@ package notices
 
 import (
 	"encoding/json"
+	"fmt"
 
-	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/notify"
-	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
-// claimsCronJob reports whether a Job says that a CronJob controls it. Whoever creates a Job may say so of any.
-func claimsCronJob(j *batchv1.Job) bool {
-	name, _ := batch.CronJobOf(j)
-	return name != ""
+// bounded returns what is to be remembered under a name: nothing, which is told, if that is new and there is no room for it.
+func (t *Teller) bounded(p *loop.Pass, about corev1.ObjectReference, name string, was, is notify.Memory) (notify.Memory, error) {
+	if !was.Empty() || is.Empty() || t.remember(about.Namespace, name) {
+		return is, nil
+	}
+	return notify.Memory{}, p.Event(about, events.ControllerOf(about.Kind), corev1.EventTypeWarning, NotDelivered, fmt.Sprintf(
+		"nobody will be told when a %s of this name has recovered: %d others of this namespace have failed, of which that is remembered",
+		about.Kind, maxRemembered,
+	))
 }
 
-// cronJobOf returns the CronJob that controls a Job; nil if none does. It is one that exists, and has the UID that the Job says.
-func cronJobOf(p *loop.Pass, j *batchv1.Job) (*batchv1.CronJob, error) {
-	name, uid := batch.CronJobOf(j)
-	if name == "" {
-		return nil, nil
+// remember takes in that something is remembered of Jobs of a name, and reports whether there is room for that.
+func (t *Teller) remember(namespace, name string) bool {
+	names := t.remembered[namespace]
+	if names == nil {
+		names = map[string]bool{}
+		t.remembered[namespace] = names
 	}
-	cj, ok, err := p.CronJobs.Get(store.Key(objects.CronJobs, j.Namespace, name))
-	if err != nil || !ok || cj.UID != uid {
-		return nil, err
+	if !names[name] && len(names) >= maxRemembered {
+		return false
 	}
-	return cj, nil
-}
-
-// nameOf returns under which name something is remembered of a Job that a CronJob controls, or none (nil), and the UID of that.
-func nameOf(j *batchv1.Job, cj *batchv1.CronJob) (name string, owner types.UID) {
-	if cj != nil {
-		return notify.OfCronJob + cj.Name, cj.UID
-	}
-	return notify.OfJobs + j.Name, ""
+	names[name] = true
+	return true
 }
 
 // forgetAfter is for how long it is remembered that the last Job of a name has failed, if no other comes.

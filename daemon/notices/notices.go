@@ -1,6 +1,6 @@
-// Package notices is the concern of notices in the control loop: it sees what becomes of Jobs, JobSets and CronJobs, lets package notify
-// decide what that means to those who want to be told, and writes notices in the same transaction, so that none is lost and
-// none comes twice. Package daemon/receivers delivers what is written.
+// Package notices is the concern of notices in the control loop. It sees what becomes of Jobs, JobSets and CronJobs, has
+// package notify decide who is told what, and writes the notices in the same transaction, so that none is lost and none comes
+// twice. Package daemon/receivers delivers what is written.
 //
 // Without receivers the Teller does nothing for Jobs that ask for none, and the concern of expectations remains, which costs nothing
 // for objects without its annotation.
@@ -9,7 +9,6 @@ package notices
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,22 +16,14 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
-	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/notices"
-	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/notify"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
-)
-
-// A namespace may write this many notices to a receiver at once, and then one in every interval, so that a Job that starts others over
-// and over fills nobody's mailbox. Pings do not count: they are short, and no more than two of a check wait.
-const (
-	burst    = 300
-	interval = 10 * time.Second
 )
 
 // Teller is the controller that writes notices.
@@ -79,12 +70,6 @@ type mark struct {
 type stored struct {
 	mark
 	uid types.UID
-}
-
-// pending counts what waits for a receiver.
-type pending struct {
-	all int
-	of  map[string]int // by namespace
 }
 
 // NewTeller makes the controller. Without receivers there is nobody to be told, and whoever asks for that is told so.
@@ -164,32 +149,6 @@ func (t *Teller) NamespaceGone(_ *loop.Pass, name string) error {
 	delete(t.namespaces, name)
 	delete(t.allowed, name)
 	return nil
-}
-
-// Key returns the key of a notice: by receiver, then in the order in which they are written, with the namespace for the count.
-func Key(receiver string, version uint64, namespace string) string {
-	return fmt.Sprintf("%s/%s/%016x.%s", objects.Notices, receiver, version, namespace)
-}
-
-// ReceiverOf returns the receiver in the key of a notice.
-func ReceiverOf(key string) string {
-	receiver, _ := objects.NameOf(key)
-	return receiver
-}
-
-// count takes in that a notice was written, or is gone.
-func (t *Teller) count(key string, n int) {
-	receiver, name := objects.NameOf(key)
-	_, namespace, _ := strings.Cut(name, ".")
-	p := t.pending[receiver]
-	if p == nil {
-		p = &pending{of: map[string]int{}}
-		t.pending[receiver] = p
-	}
-	p.all += n
-	if p.of[namespace] += n; p.of[namespace] <= 0 {
-		delete(p.of, namespace)
-	}
 }
 
 // Fold takes in which notices were delivered.
@@ -302,128 +261,28 @@ func (t *Teller) JobChanged(p *loop.Pass, key string, j *batchv1.Job) error {
 		rec = &record{seen: notify.Seen{Attempt: notify.See(j).Attempt}}
 		t.known[j.UID] = rec
 	}
-	was, is := rec.seen, rec.seen.Then(j)
-	rec.seen = is
-	if !isNew && is == was && is.Started && !is.Ended {
+	is := rec.seen.Then(j)
+	if !isNew && is == rec.seen && is.Started && !is.Ended {
 		return nil // nothing that matters
 	}
-	cj, err := cronJobOf(p, j)
+	s, err := t.ofJob(p, j, is)
 	if err != nil {
 		return err
 	}
-	wanted := t.wanted(j, cj)
-	if is != was && !t.idle(wanted) {
-		if err := t.decide(p, j, cj, was, wanted); err != nil {
-			return err
-		}
-	}
-	if is.Ended {
-		t.forget(p, key, j.UID, rec)
-		return nil
-	}
-	var due time.Time
-	if wanted.Wants(notices.Waits) && !is.Started && rec.mark.Waits != is.Attempt {
-		due = notify.WaitsUntil(j, wanted.After)
-	}
-	t.timers.Set(t, key, due)
-	m := rec.mark
-	m.Elsewhere = !job.Managed(j) && len(wanted.Receivers) > 0
-	if is.Started && (m.Elsewhere || t.tellsStarts(wanted)) {
-		m.Started = is.Attempt
-	}
-	return t.putMark(p, key, j.UID, rec, m)
-}
-
-// idle reports whether there is nobody to be told of anything, and nobody has asked for that. Then nothing is remembered for it either.
-func (t *Teller) idle(wanted notices.Wanted) bool {
-	return len(t.receivers) == 0 && len(wanted.Receivers) == 0
-}
-
-// tellsStarts reports whether somebody is told of starts. Then it has to be remembered which Jobs have: the status does not say
-// so of one whose pods do not run just now.
-func (t *Teller) tellsStarts(w notices.Wanted) bool {
-	return w.Wants(notices.StartedLate) || slices.ContainsFunc(w.Receivers, func(name string) bool {
-		r := t.receivers[name]
-		return r != nil && r.Healthcheck != nil
-	})
-}
-
-func (t *Teller) putMark(p *loop.Pass, key string, uid types.UID, rec *record, m mark) error {
-	if rec.mark == m {
-		return nil
-	}
-	m.Key = key
-	rec.mark = m
-	value, err := json.Marshal(m)
-	if err == nil {
-		p.PutStored(store.Object{Key: markKey(uid), UID: string(uid), Value: value})
-	}
-	return err
-}
-
-// decide writes what a change of a Job means, which a CronJob controls, or none.
-func (t *Teller) decide(p *loop.Pass, j *batchv1.Job, cj *batchv1.CronJob, was notify.Seen, wanted notices.Wanted) error {
-	name, owner := nameOf(j, cj)
-	memory, err := notify.ReadMemory(p, j.Namespace, name, owner)
-	if err != nil {
-		return err
-	}
-	said, after := notify.Decide(was, j, nameOfCronJob(cj), memory, wanted.After, p.Now)
-	if len(wanted.Receivers) == 0 && !memory.Failed {
-		after.Failed = false // nobody would be told that it has recovered
-	}
-	if cj == nil {
-		if after, err = t.bounded(p, objects.JobReference(j), name, memory, after); err != nil {
-			return err
-		}
-	}
-	if err := putMemory(p, j.Namespace, name, owner, memory, after); err != nil {
-		return err
-	}
-	for i := range said {
-		if err := t.Tell(p, objects.JobReference(j), &said[i], wanted); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bounded returns what is to be remembered under a name: nothing, which is told, if that is new and there is no room for it.
-func (t *Teller) bounded(p *loop.Pass, about corev1.ObjectReference, name string, was, is notify.Memory) (notify.Memory, error) {
-	if !was.Empty() || is.Empty() || t.remember(about.Namespace, name) {
-		return is, nil
-	}
-	return notify.Memory{}, p.Event(about, events.ControllerOf(about.Kind), corev1.EventTypeWarning, NotDelivered, fmt.Sprintf(
-		"nobody will be told when a %s of this name has recovered: %d others of this namespace have failed, of which that is remembered",
-		about.Kind, maxRemembered,
-	))
-}
-
-func nameOfCronJob(cj *batchv1.CronJob) string {
-	if cj == nil {
-		return ""
-	}
-	return cj.Name
-}
-
-// remember takes in that something is remembered of Jobs of a name, and reports whether there is room for that.
-func (t *Teller) remember(namespace, name string) bool {
-	names := t.remembered[namespace]
-	if names == nil {
-		names = map[string]bool{}
-		t.remembered[namespace] = names
-	}
-	if !names[name] && len(names) >= maxRemembered {
-		return false
-	}
-	names[name] = true
-	return true
+	return t.take(p, key, rec, s, !job.Managed(j) && len(s.wanted.Receivers) > 0)
 }
 
 // Due tells that a Job or JobSet waits.
 func (t *Teller) Due(p *loop.Pass, key string) error {
 	if objects.ResourceOf(key) == objects.JobSets {
-		return t.setDue(p, key)
+		js := &jobsetv1.JobSet{}
+		if ok, err := objects.Read(p, key, js); err != nil || !ok {
+			return err
+		}
+		if rec := t.known[js.UID]; rec != nil {
+			return t.tellWaits(p, key, rec, t.ofJobSet(js, rec.seen))
+		}
+		return nil
 	}
 	j, ok, err := p.Jobs.Get(key)
 	if err != nil || !ok {
@@ -433,124 +292,9 @@ func (t *Teller) Due(p *loop.Pass, key string) error {
 	if rec == nil {
 		return nil
 	}
-	cj, err := cronJobOf(p, j)
+	s, err := t.ofJob(p, j, rec.seen.Then(j))
 	if err != nil {
 		return err
 	}
-	wanted := t.wanted(j, cj)
-	until := notify.WaitsUntil(j, wanted.After)
-	if until.IsZero() || rec.seen.Started || !wanted.Wants(notices.Waits) || rec.mark.Waits == rec.seen.Attempt {
-		return nil
-	}
-	if until.After(p.Now) {
-		t.timers.Set(t, key, until)
-		return nil
-	}
-	n, m := notify.Waits(j, nameOfCronJob(cj), p.Now), rec.mark
-	m.Waits = rec.seen.Attempt
-	if err := t.putMark(p, key, j.UID, rec, m); err != nil {
-		return err
-	}
-	return t.Tell(p, objects.JobReference(j), &n, wanted)
+	return t.tellWaits(p, key, rec, s)
 }
-
-// wanted returns what a Job asks for, or what it belongs to: the CronJob that controls it, nil for none, and its namespace. Of the Jobs of
-// a JobSet only those are told of that say so: the JobSet is told of as a whole.
-func (t *Teller) wanted(j *batchv1.Job, cj *batchv1.CronJob) notices.Wanted {
-	if set, _ := batch.SetOf(j); set != "" && len(notices.Names(j.Annotations)) == 0 {
-		return notices.Wanted{}
-	}
-	var ofCronJob map[string]string
-	if cj != nil {
-		ofCronJob = cj.Annotations
-	}
-	return notices.Of(j.Annotations, ofCronJob, t.namespaces[j.Namespace])
-}
-
-// wantedOf returns what a CronJob asks for, or its namespace.
-func (t *Teller) wantedOf(cj *batchv1.CronJob) notices.Wanted {
-	return notices.Of(cj.Annotations, t.namespaces[cj.Namespace])
-}
-
-// Tell writes a notice to each receiver that is to be told of it. One that is not known, or has too much to be told already, is
-// an event of the object.
-func (t *Teller) Tell(p *loop.Pass, about corev1.ObjectReference, n *notify.Notice, wanted notices.Wanted) error {
-	var value []byte
-	for _, name := range slices.Sorted(slices.Values(wanted.Receivers)) {
-		r := t.receivers[name]
-		if r == nil {
-			if !notify.Asked(n, wanted) {
-				continue
-			}
-			if err := t.lost(p, about, n, name, "there is no receiver of that name in the settings of jobd"); err != nil {
-				return err
-			}
-			continue
-		}
-		if !notify.Goes(n, r, wanted) {
-			continue
-		}
-		if r.Healthcheck != nil {
-			for _, key := range t.pings.replace(check{name, n.Name()}, n.PingOf()) {
-				p.Delete(key)
-				t.count(key, -1)
-			}
-		}
-		if why := t.full(name, about.Namespace, r.Healthcheck == nil, p.Now); why != "" {
-			if err := t.lost(p, about, n, name, why); err != nil {
-				return err
-			}
-			continue
-		}
-		if value == nil {
-			var err error
-			if value, err = json.Marshal(notify.Pending{Notice: *n}); err != nil {
-				return err
-			}
-		}
-		key := Key(name, p.Version()+1, about.Namespace)
-		p.PutStored(store.Object{Key: key, UID: n.Object.UID, Value: value})
-		t.count(key, 1)
-		if r.Healthcheck != nil {
-			t.pings.add(check{name, n.Name()}, waiting{key, n.PingOf()})
-		}
-	}
-	return nil
-}
-
-// full returns why a receiver takes no more notices of a namespace now; empty if it does. limited says that there is a limit to how
-// many come in a time, too.
-func (t *Teller) full(receiver, namespace string, limited bool, now time.Time) string {
-	limits := t.allowed[namespace]
-	if limits == nil {
-		limits = map[string]*rate.Limiter{}
-		t.allowed[namespace] = limits
-	}
-	limit := limits[receiver]
-	if limit == nil {
-		limit = rate.NewLimiter(rate.Every(interval), burst)
-		limits[receiver] = limit
-	}
-	waits := t.pending[receiver]
-	switch {
-	case waits != nil && waits.all >= notify.MaxPending:
-		return fmt.Sprintf("%d others wait for it", waits.all)
-	case waits != nil && waits.of[namespace] >= notify.MaxNamespacePending:
-		return fmt.Sprintf("%d others of this namespace wait for it", waits.of[namespace])
-	case limited && !limit.AllowN(now, 1):
-		return "this namespace has sent it too many lately"
-	}
-	return ""
-}
-
-// lost tells of a notice that is not delivered.
-func (t *Teller) lost(p *loop.Pass, about corev1.ObjectReference, n *notify.Notice, receiver, why string) error {
-	if err := t.refused(p, about, n, receiver, why); err != nil {
-		return err
-	}
-	message := fmt.Sprintf("%s is not told of %q: %s", receiver, n.Kind, why)
-	return p.Event(about, events.ControllerOf(about.Kind), corev1.EventTypeWarning, NotDelivered, message)
-}
-
-// NotDelivered is the reason of the event of a notice that a receiver will not get.
-const NotDelivered = "NoticeNotDelivered"

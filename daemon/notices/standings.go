@@ -16,8 +16,8 @@ import (
 const (
 	// maxStrangers is of how many names that the settings do not have it is counted what they were not told.
 	maxStrangers = 100
-	// StrangersKept is for how long that is remembered.
-	StrangersKept = 30 * 24 * time.Hour
+	// strangersKept is for how long that is remembered.
+	strangersKept = 30 * 24 * time.Hour
 )
 
 // StandingKey is where it is stored how a receiver has fared.
@@ -28,7 +28,7 @@ func PutStanding(receiver string, s *notices.Standing, known bool, now time.Time
 	o.Key = StandingKey(receiver)
 	o.Value, err = json.Marshal(s)
 	if !known {
-		o.Expires = now.Add(StrangersKept).Unix()
+		o.Expires = now.Add(strangersKept).Unix()
 	}
 	return o, err
 }

@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 		},
 	}
 	for _, c := range cases {
-		said, then := Decide(c.was, c.job, "", c.memory, notices.DefaultAfter, begin.Add(c.now))
+		said, then := Decide(c.was, OfJob(c.job, c.was.Then(c.job), ""), c.memory, notices.DefaultAfter, begin.Add(c.now))
 		var kinds []string
 		for _, n := range said {
 			kinds = append(kinds, string(n.Kind))
@@ -112,8 +112,9 @@ func TestNoticesOfAnyJob(t *testing.T) {
 					}
 				}
 				var said []Notice
-				said, m = Decide(was, j, "", m, time.Minute, begin.Add(time.Duration(step)*time.Second))
-				was = was.Then(j)
+				is := was.Then(j)
+				said, m = Decide(was, OfJob(j, is, ""), m, time.Minute, begin.Add(time.Duration(step)*time.Second))
+				was = is
 				for _, n := range said {
 					ids = append(ids, n.ID)
 					if n.Result != "" {
@@ -157,8 +158,8 @@ func TestWaitsUntil(t *testing.T) {
 		"suspended":               {job(suspended), time.Time{}},
 		"that was suspended":      {job(resumed), begin.Add(time.Hour + time.Minute)},
 	} {
-		if got := WaitsUntil(c.job, time.Minute); !got.Equal(c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		if w := OfJob(c.job, See(c.job), ""); !w.WaitsUntil(time.Minute).Equal(c.want) {
+			t.Errorf("%s: %v, want %v", name, w.WaitsUntil(time.Minute), c.want)
 		}
 	}
 }

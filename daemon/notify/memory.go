@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/notices"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -17,6 +19,40 @@ const (
 	OfJobs    = "job."
 	OfJobSets = "jobset."
 )
+
+// Memory is what is remembered of a CronJob, or of Jobs of one name.
+type Memory struct {
+	// Failed says that the last of the Jobs that have ended has failed.
+	Failed bool `json:"failed,omitempty"`
+	// Overdue is what was due when it was told that no Job has succeeded; nil if that was not told, or one has since.
+	Overdue *time.Time `json:"overdue,omitempty"`
+
+	// Every and Since are of an expectation of Jobs of one name: within which time one has to succeed, and since when that is
+	// so. Last is when one has succeeded that was expected; nil if none has. Wanted is what the last of them asks for, which may
+	// be gone when a notice is due.
+	Every  time.Duration   `json:"every,omitempty"`
+	Since  time.Time       `json:"since,omitzero"`
+	Last   *time.Time      `json:"last,omitempty"`
+	Wanted *notices.Wanted `json:"wanted,omitempty"`
+}
+
+// Due returns by when the next success of the name is expected.
+func (m Memory) Due() time.Time { return m.Since.Add(m.Every) }
+
+// Late reports whether that has passed.
+func (m Memory) Late(now time.Time) bool { return !now.Before(m.Due()) }
+
+// Succeeded returns what is remembered once a Job of the name has succeeded.
+func (m Memory) Succeeded(at time.Time) Memory {
+	m.Since, m.Last = at, &at
+	return m
+}
+
+// Empty reports whether there is nothing to be remembered.
+func (m Memory) Empty() bool { return !m.Failed && m.Overdue == nil && m.Every == 0 }
+
+// Bad reports whether a success would be a recovery.
+func (m Memory) Bad() bool { return m.Failed || m.Overdue != nil }
 
 // MemoryKey is the key of what is remembered, by a name that begins with one of these.
 func MemoryKey(namespace, name string) string {

@@ -69,8 +69,8 @@ func resumes(pod *corev1.Pod) bool {
 // terminated reports whether a pod ends because its machine goes down.
 func terminated(pod *corev1.Pod) bool { return pod.Status.Reason == reasonTerminated }
 
-// stopped reports whether a container that has just ended did so because its machine goes down, and is to run again after that
-// even if it has ended with 0, as a program may that has saved what it needs to go on. A sidecar does so anyway.
+// stopped reports whether a container that has just ended did so because the machine goes down. It then runs again afterwards,
+// even if it exited with 0: a program may have saved what it needs to go on. A sidecar does so anyway.
 func (f *folder) stopped(c container) bool { return resumes(f.pod) && !c.ephemeral && !c.sidecar() }
 
 // await leaves a pod as it is, nothing of which runs, until its machine is up again, and lets it go on then. It returns the phase.

@@ -29,8 +29,8 @@ const (
 
 	// settle is the time between two changes of the rules that no pod waits for: changes that come together make one.
 	settle = 100 * time.Millisecond
-	// linger is for how long the rules of pods that are gone stay, whose addresses nobody has: the kernel takes some ten
-	// milliseconds to remove anything, however much it is, which no pod that starts should wait for.
+	// linger is how long the rules of pods that are gone stay; nobody has their addresses. The kernel takes some ten
+	// milliseconds to remove anything, however little, and no pod that starts should wait for that.
 	linger = 2 * time.Second
 )
 

@@ -158,8 +158,8 @@ func (n *NodeObject) Settle(p *loop.Pass) (bool, error) {
 	return true, p.Put(n.key, shown)
 }
 
-// begun records that the daemon has started, and that the host has too if it was another boot that the node showed before:
-// then the containers of that boot are lost. Like a kubelet it says at each start which conditions are fine.
+// begun records that the daemon has started, and that the host has too if the node still shows another boot: the containers of
+// that boot are lost. Like a kubelet it says at each start which conditions are fine.
 func (n *NodeObject) begun(p *loop.Pass, boot string, conditions []corev1.NodeCondition) error {
 	if n.started {
 		return nil

@@ -439,8 +439,8 @@ func unwanted(made *creation, obj *corev1.PersistentVolumeClaim) bool {
 		obj.Spec.VolumeName != "" && obj.Spec.VolumeName != made.Task.Name
 }
 
-// abandon has the volumes deleted that are being created for a claim of that name and that it does not need. obj is the
-// claim that has the name now, nil if there is none.
+// abandon deletes the volumes that are being created for a claim of that name but are not needed. obj is the claim that has the
+// name now; nil if there is none.
 func (c *Claims) abandon(p *loop.Pass, key string, obj *corev1.PersistentVolumeClaim) {
 	for name := range c.creatingFor[key] {
 		if unwanted(c.creating[name], obj) {

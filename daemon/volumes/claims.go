@@ -28,9 +28,9 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Claims is the controller of PersistentVolumeClaims and PersistentVolumes. It binds them to each other, has volumes
-// created, expanded and deleted, and lets pods go on that waited for their claims. Of its files bind.go has what becomes of a
-// claim, volume.go of a volume, and pod.go of the pods that use claims.
+// Claims is the controller of PersistentVolumeClaims and PersistentVolumes. It binds them to each other, has volumes created,
+// expanded and deleted, and lets pods go on that waited for their claims. What becomes of a claim is in bind.go, of a volume in
+// volume.go, and of the pods that use claims in pod.go.
 //
 // A volume that is to be created is noted in the store before, and its PersistentVolume is removed only after its data:
 // so whatever is on the disk is also in the store, and a start goes on with what the last run has left undone.

@@ -154,8 +154,8 @@ func (p *Places) give(w *waiter) {
 	w.peer.held++
 }
 
-// giveBack releases a place. Who was at the limit of the same user may now have one, and who was at that of the same peer
-// another: each place that is free is handed to the waiter whose user holds least.
+// giveBack releases a place. A waiter that was at the limit of the same user may have it now, or one that was at the limit of
+// the same peer: each free place goes to the waiter whose user holds least.
 func (p *Places) giveBack(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

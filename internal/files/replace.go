@@ -3,7 +3,6 @@
 package files
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,9 +18,8 @@ const Unfinished = "~new"
 // process was killed, finds the old content or the new one, never a part of it. After a power cut it may be as it was
 // before, or empty. No two may replace the same file at a time.
 //
-// continuity's AtomicWriteFile flushes each file to the disk, which is a needless wait for what does not outlive the
-// host, and after a kill it leaves a file with a random name, which would be taken for a record in a directory of
-// records.
+// continuity's AtomicWriteFile is no replacement: it flushes each file to the disk, a needless wait for what does not outlive
+// the host, and a kill leaves a file with a random name, which would pass for a record in a directory of records.
 func Replace(path string, content []byte, mode fs.FileMode) error {
 	return replace(path, content, mode, func(int) error { return nil })
 }
@@ -31,11 +29,7 @@ func ReplaceDurably(path string, content []byte, mode fs.FileMode) error {
 	if err := replace(path, content, mode, unix.Fsync); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return SyncDirectory(filepath.Dir(path))
 }
 
 func replace(path string, content []byte, mode fs.FileMode, sync func(fd int) error) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// Get is mountinfo.GetMounts for the calling thread. A path that is too long to be named (PATH_MAX) is cut, and is still too long then: it
-// is none of those that anybody looks for, and it is still below all that it is below, as far as that can be named.
+// Get is mountinfo.GetMounts for the calling thread. A path that is too long to be named (PATH_MAX) is cut, but stays too long,
+// so it never equals a path that anybody looks for. It is still found below each directory above it that can be named.
 func Get(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {

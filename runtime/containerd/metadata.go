@@ -19,6 +19,8 @@ import (
 	"github.com/containerd/plugin/registry"
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/internal/files"
 )
 
 // containerd's database is opened here and not by its own plugin, so that no container has to wait for the disk.
@@ -194,22 +196,13 @@ func (d *database) save(number int) error {
 		return err
 	})
 	if err == nil {
-		err = syncDir(filepath.Dir(d.saved))
+		err = files.SyncDirectory(filepath.Dir(d.saved))
 	}
 	if err != nil {
 		return fmt.Errorf("copy the database of containerd: %w", err)
 	}
 	d.copied = number
 	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }
 
 // updateVolatile is metadata's Update for changes that are about containers only.

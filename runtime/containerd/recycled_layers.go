@@ -31,10 +31,9 @@ const maxFreeLayers = 512
 // another, since making and removing directories is most of what a layer costs, and the more so the longer a disk has
 // been in use. Each belongs to the containers of one shard, which keeps it mounted while it is clean.
 //
-// Below all layers of the image is one that has the mount points of the container, so that a container that writes
-// nothing leaves its layer as new. A container whose files others may have obtained has a layer that is not recycled:
-// with its root directory, say, which can be passed anywhere through a UNIX socket, they would have access to the next
-// container.
+// The mount points of the container are in a layer below all those of the image, so that a container that writes nothing leaves
+// its own layer as new. A container whose files others may have obtained has a layer that is not recycled: with its root
+// directory, say, which can be passed anywhere through a UNIX socket, they would have access to the next container.
 type recycledLayers struct {
 	backend snapshots.Snapshotter
 	dir     string // the layers, by number

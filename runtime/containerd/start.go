@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
@@ -106,24 +107,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		return status, fmt.Errorf("%s cannot run commands of the host, only crun and runc can: %w", made.by.Path, errdefs.ErrFailedPrecondition)
 	}
 	s := r.shards.at(held.shard)
-	lacks := ""
-	switch {
-	case pinned != nil && !s.Can(protocol.CanFindPins):
-		lacks = "no namespaces that are pinned elsewhere than in the host's mounts"
-	case (c.Stdin || c.Spec.Process.Terminal) && !s.Can(protocol.CanAttach):
-		lacks = "neither terminals nor stdin"
-	case usersOf(c.Spec).Size > 0 && !s.Can(protocol.CanMapUsers):
-		lacks = "no user namespaces"
-	case hosted != nil && !s.Can(protocol.CanShowHost):
-		lacks = "no commands of the host"
-	case made.by.Foreign && !s.Can(protocol.CanRunForeign):
-		lacks = "no OCI runtimes but crun and runc"
-	}
-	if lacks != "" {
-		return status, fmt.Errorf("its shard is of an older jobd and knows %s: "+
-			"once it holds no more containers, a restart of the daemon replaces it: %w", lacks, errdefs.ErrUnavailable)
-	}
-	started, err := s.Start(ctx, protocol.Start{
+	start := protocol.Start{
 		ID:          c.ID,
 		Spec:        made.spec,
 		Facts:       made.facts,
@@ -141,7 +125,11 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		RuntimeArgs:    made.by.Args,
 		ForeignRuntime: made.by.Foreign,
 		RuntimeTimeout: r.config.RuntimeTimeout,
-	})
+	}
+	if err := checkShard(s, &start, c.Spec); err != nil {
+		return status, err
+	}
+	started, err := s.Start(ctx, start)
 	var failed *protocol.StartError
 	switch {
 	case errors.As(err, &failed):
@@ -150,6 +138,27 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		return status, err
 	}
 	return r.observe(held, started), nil
+}
+
+// checkShard returns an error if a shard cannot start a container since it is that of an older jobd.
+func checkShard(s *shard.Shard, start *protocol.Start, spec *specs.Spec) error {
+	lacks := ""
+	switch {
+	case start.Pins != nil && !s.Can(protocol.CanFindPins):
+		lacks = "no namespaces that are pinned elsewhere than in the host's mounts"
+	case (start.Stdin || spec.Process.Terminal) && !s.Can(protocol.CanAttach):
+		lacks = "neither terminals nor stdin"
+	case usersOf(spec).Size > 0 && !s.Can(protocol.CanMapUsers):
+		lacks = "no user namespaces"
+	case start.Host != nil && !s.Can(protocol.CanShowHost):
+		lacks = "no commands of the host"
+	case start.ForeignRuntime && !s.Can(protocol.CanRunForeign):
+		lacks = "no OCI runtimes but crun and runc"
+	default:
+		return nil
+	}
+	return fmt.Errorf("its shard is of an older jobd and knows %s: "+
+		"once it holds no more containers, a restart of the daemon replaces it: %w", lacks, errdefs.ErrUnavailable)
 }
 
 // pinsOf returns what leads a shard to the pinned namespaces of a spec; nil if it needs nothing for that.

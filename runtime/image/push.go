@@ -21,10 +21,10 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Push sends an image that is present to the registry of a name, with the credentials of whoever asks for it, or else those of this
-// machine. The registry is not sent what it has, or can take from another of its repositories from which it came. Progress, if not
-// nil, is called with lines. What is returned has the name and the digest that the registry knows it by: of an image for several
-// platforms of which only this machine's is here, that one alone is sent.
+// Push sends an image that is present to the registry of a name, with the credentials of whoever asks for it, or else those of
+// this machine. The registry is not sent what it has, or can take from another of its repositories from which it came.
+// Progress, if not nil, is called with lines. What is returned has the name and the digest by which the registry knows it. If
+// only this machine's part of an image for several platforms is here, that part alone is sent.
 func (i *Images) Push(
 	ctx context.Context, ref, to string, with *runtime.Credentials, progress func(string),
 ) (runtime.Image, error) {

@@ -26,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/internal/watchdog"
 	"github.com/jobd/jobd/runtime"
@@ -503,19 +504,7 @@ func (n *Network) Has(podUID string) bool {
 }
 
 // Held lists the UIDs of the pods that something is set up for.
-func (n *Network) Held() ([]string, error) {
-	dirs, err := os.ReadDir(n.dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	var uids []string
-	for _, d := range dirs {
-		uids = append(uids, d.Name())
-	}
-	return uids, nil
-}
+func (n *Network) Held() ([]string, error) { return files.Names(n.dir) }
 
 // records returns the records of all pods that have an address.
 func (n *Network) records() (map[string]record, error) {

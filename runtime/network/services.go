@@ -254,8 +254,8 @@ func (n *Network) ServiceAddresses() netip.Prefix {
 	return n.services.addresses
 }
 
-// openServices chooses the range of virtual addresses: the one that is asked for, that of addresses that Services have
-// already, the one of an earlier run, or else a private network that the host does not use.
+// openServices chooses the range of virtual addresses: the one in the settings, that of the addresses that Services already
+// have, that of an earlier run, or else a private network that the host does not use.
 func (n *Network) openServices(o Options) error {
 	b := n.bridge
 	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })

@@ -61,11 +61,11 @@ func requestIs(mask, value uint64) specs.LinuxSeccompArg {
 	return specs.LinuxSeccompArg{Index: requestIndex, Value: mask, ValueTwo: value, Op: specs.OpMaskedEqual}
 }
 
-// withoutLoops returns a profile that decides like the given one, which it does not change, but for requests to loop devices,
-// which it refuses.
+// withoutLoops returns a profile that decides like the given one, which it does not change, but refuses requests to loop
+// devices.
 //
-// A rule that lets calls through would do so beside one that refuses some of them, and it cannot name what it leaves
-// out: in its place there is a rule for each bit by which other requests differ from those to loop devices.
+// A rule that lets calls through cannot name what it leaves out, and a second rule that refuses those would not prevail over
+// it. So a rule for each bit by which other requests differ from those to loop devices takes its place.
 func withoutLoops(profile *specs.LinuxSeccomp) (*specs.LinuxSeccomp, error) {
 	out := *profile
 	out.Syscalls = nil

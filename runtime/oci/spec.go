@@ -92,8 +92,8 @@ type Files struct {
 	TerminationLog string
 }
 
-// Spec returns a spec that is complete except for the root path, which the runtime sets, and, when
-// Process.User.Username is set, the user, for which the runtime calls ResolveUser with the files of the image.
+// Spec returns a spec that is complete except for two things: the runtime sets the root path, and if Process.User.Username is
+// set, it calls ResolveUser with the files of the image.
 //
 // An error is the pod's fault, and is worded like the kubelet's where the kubelet has one: its reason is
 // CreateContainerConfigError.

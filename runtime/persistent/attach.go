@@ -126,8 +126,8 @@ func (v *Volumes) mountImage(ctx context.Context, fs fileSystem, name string, is
 	return nil
 }
 
-// prepare repairs a file system that nobody has mounted, as far as that needs no decision, and lets it have the size that
-// its volume has been given, if its programs can do that.
+// prepare repairs a file system that is not mounted, as far as that needs no decision, and grows it to the size of its volume
+// if its programs can do that.
 func (v *Volumes) prepare(ctx context.Context, fs fileSystem, name string, is *record) error {
 	if fs.check == nil {
 		return nil

@@ -46,15 +46,12 @@ func (r *record) write(dir string) error {
 	return files.ReplaceDurably(filepath.Join(dir, infoFile), append(content, '\n'), 0o600)
 }
 
-// syncDir waits until the entries of a directory are on the disk.
+// syncDir waits until the entries of a directory are on the disk. There need be no such directory.
 func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	if err := files.SyncDirectory(path); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }
 
 // removeEmpty removes an empty directory, if there is one.

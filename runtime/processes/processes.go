@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/pins"
@@ -151,17 +152,7 @@ func (p *Processes) TearDown(podUID string) error {
 }
 
 // Held lists the UIDs of the pods that have a namespace.
-func (p *Processes) Held() ([]string, error) {
-	entries, err := os.ReadDir(p.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var uids []string
-	for _, e := range entries {
-		uids = append(uids, e.Name())
-	}
-	return uids, err
-}
+func (p *Processes) Held() ([]string, error) { return files.Names(p.Dir) }
 
 // errNone: a pod has no namespace with a first process.
 var errNone = errors.New("its first process has ended")

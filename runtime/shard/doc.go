@@ -10,10 +10,10 @@
 // # What is durable
 //
 // The directory of a shard has a record of each container that was started, and of its end, until Delete. It may be on a
-// volatile file system: it survives the daemon and the shard, not the host. An exit is acknowledged by Delete, and by
-// nothing else: until then it is in List, and is reported again after each new connection. When a shard dies, its next
-// process takes the directory over; where the kernel tells it how the containers end that are still running, they go on, and
-// elsewhere they are killed and reported as lost.
+// volatile file system: it survives the daemon and the shard, not the host. An exit is acknowledged by Delete, and by nothing
+// else: until then it is in List, and is reported again after each new connection. When a shard dies, its next process takes
+// the directory over. Containers that are still running go on if the kernel can tell that process how they end; otherwise they
+// are killed and reported as lost.
 //
 // # What is ordered, and what comes twice
 //

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AsUser is Run with the rights to files that a user of the host has who is in some groups, of which the first is the user's own: the
-// kernel asks the thread for these, and a server of NFS sees them. What fn opens any thread can use later.
+// AsUser is Run with the rights to files of a user of the host who is in these groups, the first being the user's own. The
+// kernel asks the thread for them, and an NFS server sees them. What fn opens any thread can use later.
 func AsUser(uid uint32, groups []uint32, fn func() error) error {
 	return Run(func() error {
 		all := make([]int, len(groups))

@@ -26,11 +26,11 @@ func Visit(dir string, see func(dir int, name string, is *unix.Stat_t) error) er
 	return (&walk{visit: func(dir int, name, _ string, is *unix.Stat_t) error { return see(dir, name, is) }}).tree(fd)
 }
 
-// Walk is Visit for callers that must not miss anything: it ends with the first error, which is that of the function, or
-// of what cannot be read, and ErrAborted if the tree was changed so that the rest is not found. What is removed meanwhile
-// is no error. The function also gets the path below the directory, which is "." for the directory itself; one with more
-// than maxPath bytes is ErrOutOfRange. If maxPath is zero, paths are empty and have no limit. The order is that of the file
-// system, with directories before what is in them.
+// Walk is Visit for callers that must not miss anything. It ends with the first error: that of the function, that of what
+// cannot be read, or ErrAborted if the tree was changed so that the rest is not found. What is removed meanwhile is no error.
+// The function also gets the path below the directory, which is "." for the directory itself; one with more than maxPath bytes
+// is ErrOutOfRange. If maxPath is zero, paths are empty and have no limit. The order is that of the file system, with
+// directories before what is in them.
 func Walk(top *os.File, maxPath int, visit func(dir int, name, path string, is *unix.Stat_t) error) error {
 	fd, err := unix.Openat(int(top.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

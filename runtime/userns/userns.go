@@ -231,17 +231,7 @@ func (n *Namespaces) TearDown(podUID string) error {
 }
 
 // Held lists the UIDs of the pods that something is set up for.
-func (n *Namespaces) Held() ([]string, error) {
-	entries, err := os.ReadDir(n.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var uids []string
-	for _, e := range entries {
-		uids = append(uids, e.Name())
-	}
-	return uids, err
-}
+func (n *Namespaces) Held() ([]string, error) { return files.Names(n.dir) }
 
 func (n *Namespaces) record(podUID string) (uint32, error) {
 	text, err := os.ReadFile(n.path(podUID, recordName))

@@ -99,8 +99,8 @@ func (v *Volumes) removeDeclared(ctx context.Context, pod *corev1.Pod, container
 	return nil
 }
 
-// LeftDeclared returns the directory of the volume that an image has declared and that a path in a container which has
-// ended leads to, and the place of that volume in the container. Both are empty if it leads to none.
+// LeftDeclared returns the directory of the declared volume of the image into which a path in an ended container leads, and
+// where that volume was mounted. Both are empty if the path leads into none.
 func (v *Volumes) LeftDeclared(pod *corev1.Pod, container string, attempt int, name string) (dir, place string) {
 	of := filepath.Join(v.declaredPod(string(pod.UID)), attemptOf(container, attempt))
 	entries, err := os.ReadDir(of)

@@ -23,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/internal/files"
 	"github.com/jobd/jobd/internal/layout"
 	"github.com/jobd/jobd/internal/mountlist"
 	"github.com/jobd/jobd/runtime/crash"
@@ -323,12 +324,12 @@ func (v *Volumes) TearDown(ctx context.Context, podUID string) error {
 func (v *Volumes) Held() ([]string, error) {
 	seen := map[string]struct{}{}
 	for _, dir := range []string{v.rootPod(""), v.statePod("")} {
-		pods, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		uids, err := files.Names(dir)
+		if err != nil {
 			return nil, err
 		}
-		for _, p := range pods {
-			seen[p.Name()] = struct{}{}
+		for _, uid := range uids {
+			seen[uid] = struct{}{}
 		}
 	}
 	return slices.Collect(maps.Keys(seen)), nil

@@ -421,8 +421,9 @@ func started(p *corev1.Pod) (first time.Time) {
 // one that did so first, and a sidecar only if there is no other. It returns nil if no container failed.
 func FailedContainer(p *corev1.Pod) *corev1.ContainerStatus {
 	sidecars := map[string]bool{}
-	for _, c := range p.Spec.InitContainers {
-		sidecars[c.Name] = c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		sidecars[c.Name] = podspec.IsSidecar(c)
 	}
 	var first *corev1.ContainerStatus
 	for c := range podspec.Statuses(p) {
@@ -444,11 +445,9 @@ func indexOf(p *corev1.Pod) *int {
 }
 
 func imageOf(p *corev1.Pod, container string) string {
-	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == container {
-				return list[i].Image
-			}
+	for c := range podspec.Workload(&p.Spec) {
+		if c.Name == container {
+			return c.Image
 		}
 	}
 	return ""

@@ -109,8 +109,8 @@ type Source struct {
 	Container string
 	Index     *int
 	Values    string // of the index, as batch.IndexWords has them
-	// Attempt is that of the Job, and Try which of the pods of its index in that attempt it is; 0 if it is the first, or that is
-	// not known. Restart is how often the container was started again in its pod.
+	// Attempt is that of the Job. Try says which of the pods of its index within that attempt it is; 0 for the first, or if
+	// that is not known. Restart is how often the container was started again in its pod.
 	Attempt, Try, Restart int
 	Stream                string // stdout or stderr; empty if the server does not say
 	// Label is what stands before the line instead of all that; empty for that.

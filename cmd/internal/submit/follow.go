@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -40,9 +39,6 @@ const (
 	// OnStartErrorFail gives up: the command ends with ExitCannot.
 	OnStartErrorFail = "fail"
 )
-
-// Patience is how long a server may be out of reach before a command gives up.
-const Patience = time.Minute
 
 // Follower follows a Job to its end.
 type Follower struct {
@@ -119,7 +115,7 @@ type following struct {
 
 	isNew         bool
 	pods          *podLogs // nil unless the server has no log of the Job
-	lost          time.Time
+	contact       contact
 	imagesAsked   bool
 	logsOver      bool
 	flow          flow // of the logs
@@ -253,7 +249,7 @@ const drain = 10 * time.Second
 
 // run takes in what happens until the Job and its logs have ended.
 func (r *following) run() error {
-	var patienceOver, drained <-chan time.Time
+	var drained <-chan time.Time
 	ended := false
 	for {
 		select {
@@ -261,12 +257,6 @@ func (r *following) run() error {
 			done, err := r.take(u)
 			if done || err != nil {
 				return err
-			}
-			switch {
-			case r.lost.IsZero():
-				patienceOver = nil
-			case patienceOver == nil:
-				patienceOver = time.After(Patience)
 			}
 			if batch.End(&r.job.Status) != nil && !ended {
 				ended = true
@@ -282,7 +272,7 @@ func (r *following) run() error {
 			if over, err := r.interrupt(s); over || err != nil {
 				return err
 			}
-		case <-patienceOver:
+		case <-r.contact.over:
 			return fmt.Errorf("the server has not answered for %v%s", Patience, r.again())
 		case <-drained:
 			if idle := r.flow.idle(); idle < drain {
@@ -330,14 +320,7 @@ func (r *following) take(u update) (done bool, err error) {
 			r.followImages()
 		}
 	case aboutConnection:
-		switch {
-		case u.err == nil && !r.lost.IsZero():
-			r.lost = time.Time{}
-			r.notice("the server answers again")
-		case u.err != nil && r.lost.IsZero():
-			r.lost = now
-			r.notice("the server does not answer, trying again: %v", u.err)
-		}
+		r.contact.take(u.err, r.notice)
 	case answered:
 		r.asking = false
 		if u.answer != "" {
@@ -509,102 +492,10 @@ func startError(p *corev1.Pod) string {
 	return ""
 }
 
-// interrupt does what an interrupt is to do, and reports whether the command ends now.
-func (r *following) interrupt(s os.Signal) (over bool, err error) {
-	switch {
-	case r.deleting:
-		return true, nil // a second one ends it at once
-	case r.OnInterrupt != OnInterruptAsk && r.OnInterrupt != "":
-		return r.leave(s, r.OnInterrupt)
-	case s != os.Interrupt:
-		return r.leave(s, OnInterruptDetach)
-	case r.asking:
-		return r.leave(s, OnInterruptDetach)
-	}
-	// Asked beside everything else: the Job may end before there is an answer.
-	r.asking = true
-	go func() {
-		answer, asked := r.Display.Ask(fmt.Sprintf("Interrupted: what about job %s?", r.job.Name), []progress.Answer{
-			{Key: "d", Text: "detach, it keeps running"}, {Key: "k", Text: "kill it: delete the Job"}, {Key: "c", Text: "continue"},
-		})
-		u := update{is: answered, signal: s, answer: OnInterruptDetach}
-		switch {
-		case asked && answer == "k":
-			u.answer = OnInterruptDelete
-		case asked && answer == "c":
-			u.answer = ""
-		}
-		r.send(u)
-	}()
-	return false, nil
-}
-
-// leave detaches or deletes the Job, and reports whether the command ends now.
-func (r *following) leave(s os.Signal, what string) (over bool, err error) {
-	r.interruptedBy = s
-	if what != OnInterruptDelete {
-		r.notice("job %s goes on%s", r.job.Name, r.again())
-		return true, nil
-	}
-	r.deleting = true
-	r.notice("deleting job %s", r.job.Name)
-	foreground := metav1.DeletePropagationForeground
-	err = r.Client.Kubernetes.BatchV1().Jobs(r.job.Namespace).Delete(r.ctx, r.job.Name, metav1.DeleteOptions{
-		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &r.job.UID},
-	})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	return false, err
-}
-
 // result returns the exit code of the command as far as the Job and interrupts decide it.
 func (r *following) result() Result {
 	if r.interruptedBy != nil {
 		return InterruptedBy(r.interruptedBy).Result
 	}
 	return r.failures.result(r.job)
-}
-
-// InterruptedBy is the end of a command by a signal.
-func InterruptedBy(s os.Signal) Ended {
-	code := int32(ExitSignal + int(syscall.SIGINT))
-	if s, ok := s.(syscall.Signal); ok {
-		code = ExitSignal + int32(s)
-	}
-	return Ended{Result: Result{Code: code}, Interrupted: true}
-}
-
-// imagesEvery is how often the server is asked how far images are that containers wait for.
-const imagesEvery = 300 * time.Millisecond
-
-// followImages begins to show how far images are while containers wait for some, if the server is one that knows.
-func (r *following) followImages() {
-	if r.imagesAsked || len(r.model.Waiting()) == 0 {
-		return
-	}
-	r.imagesAsked = true
-	r.wait.Go(func() {
-		ticker := time.NewTicker(imagesEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C: // most images are there, and nothing has to be asked
-			case <-r.ctx.Done():
-				return
-			}
-			waiting := r.model.Waiting()
-			list, known := []progress.Transfer(nil), true
-			if len(waiting) > 0 {
-				list, known = transfers(r.ctx, r.Client.Kubernetes, waiting)
-			}
-			if !known {
-				return
-			}
-			r.send(update{is: aboutImages, images: list, over: len(waiting) == 0})
-			if len(waiting) == 0 {
-				return
-			}
-		}
-	})
 }

@@ -4,29 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/jobset"
-	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/cmd/internal/progress"
 	"github.com/jobd/jobd/internal/handover"
 )
-
-// mostLogs is how many logs of Jobs of a JobSet are followed at a time. Those of further Jobs are shown once others have ended.
-const mostLogs = 40
 
 // SetFollower follows a JobSet to its end, through all its attempts.
 type SetFollower struct {
@@ -39,108 +30,6 @@ type SetFollower struct {
 	Again string
 	// Logs is what is shown of the logs.
 	Logs SetLogs
-}
-
-// SetLogs says what is shown of the logs of a JobSet.
-type SetLogs struct {
-	// Asked are parameters of the request for the log of each Job, and First those that only the first one has.
-	Asked, First url.Values
-	// Times says that each line has its time.
-	Times bool
-}
-
-// jobLogOf returns what shows the log of a Job: before each line group/index, the index of the pod if there are several, and the
-// container if there are several. It is not followed if that is asked once.
-func (l SetLogs) jobLogOf(client *Client, j *batchv1.Job, display progress.Display, flow *flow, once bool) *jobLog {
-	label := j.Labels[jobsetv1.ReplicatedJobNameKey] + "/" + j.Labels[jobsetv1.JobIndexKey]
-	attempt := ""
-	if restart, err := strconv.Atoi(j.Labels[jobset.RestartAttemptKey]); err == nil && restart > 0 {
-		attempt = fmt.Sprintf(" attempt=%d", restart+1)
-	}
-	containers := len(j.Spec.Template.Spec.Containers) + len(j.Spec.Template.Spec.InitContainers)
-	show := func(c progress.Chunk) {
-		if c.Stream == missing {
-			c.Text = slices.Concat([]byte("("), c.Text, []byte(")"))
-		}
-		c.Label = "[" + label
-		if c.Index != nil && ptr.Deref(j.Spec.Completions, 1) > 1 {
-			c.Label += fmt.Sprintf("/%d", *c.Index)
-		}
-		if containers > 1 {
-			c.Label += " " + c.Container
-		}
-		if c.Label += attempt; c.Restart > 0 {
-			c.Label += fmt.Sprintf(" restart=%d", c.Restart)
-		}
-		if c.Label += "] "; l.Times && !c.Time.IsZero() {
-			c.Label += c.Time.Format(time.RFC3339Nano) + " "
-		}
-		display.Log(c)
-	}
-	return &jobLog{client: client, job: j, out: shown{show, display.Flush, flow}, asked: l.Asked, first: l.First, once: once}
-}
-
-// PrintSetLogs shows the logs of the Jobs of a JobSet as far as they go now, in the order of its groups.
-func PrintSetLogs(ctx context.Context, client *Client, js *jobsetv1.JobSet, display progress.Display, logs SetLogs) error {
-	found, err := jobsOfSet(ctx, client, js)
-	if err != nil {
-		return err
-	}
-	place := map[string]int{}
-	for i := range js.Spec.ReplicatedJobs {
-		place[js.Spec.ReplicatedJobs[i].Name] = i
-	}
-	number := func(j *batchv1.Job) int {
-		n, _ := strconv.Atoi(j.Labels[jobsetv1.JobIndexKey])
-		return n
-	}
-	slices.SortStableFunc(found, func(a, b *batchv1.Job) int {
-		if d := place[a.Labels[jobsetv1.ReplicatedJobNameKey]] - place[b.Labels[jobsetv1.ReplicatedJobNameKey]]; d != 0 {
-			return d
-		}
-		return number(a) - number(b)
-	})
-	for _, j := range found {
-		if !hasBegun(j) {
-			continue
-		}
-		err := logs.jobLogOf(client, j, display, &flow{}, true).follow(ctx)
-		if errors.Is(err, errNoJobLog) { // it is gone by now, or this is a cluster
-			if ours, failed := handover.IsJobd(client.Kubernetes.Discovery()); failed == nil && !ours {
-				return noLogsOfSets(js)
-			}
-			continue
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func noLogsOfSets(js *jobsetv1.JobSet) error {
-	return fmt.Errorf("a cluster has no logs of JobSets: those of pods are shown by kubectl logs -l %s=%s --prefix", jobsetv1.JobSetNameKey, js.Name)
-}
-
-// jobsOfSet returns the Jobs that a JobSet controls now.
-func jobsOfSet(ctx context.Context, client *Client, js *jobsetv1.JobSet) (found []*batchv1.Job, err error) {
-	list, err := client.Kubernetes.BatchV1().Jobs(js.Namespace).List(ctx, metav1.ListOptions{LabelSelector: setSelector(js)})
-	if err != nil {
-		return nil, err
-	}
-	for i := range list.Items {
-		if _, owner := batch.SetOf(&list.Items[i]); owner == js.UID {
-			found = append(found, &list.Items[i])
-		}
-	}
-	return found, nil
-}
-
-func setSelector(js *jobsetv1.JobSet) string { return jobsetv1.JobSetNameKey + "=" + js.Name }
-
-// hasBegun reports whether pods of a Job may have written something.
-func hasBegun(j *batchv1.Job) bool {
-	return j.Status.Active+j.Status.Succeeded+j.Status.Failed > 0 || batch.End(&j.Status) != nil
 }
 
 // SetEnded is how following a JobSet ended.
@@ -165,7 +54,7 @@ type setFollowing struct {
 	reading int
 	full    bool // it was said that there are too many
 	said    map[string]string
-	lost    time.Time
+	contact contact
 	looked  bool // at what had begun when it ended
 	told    bool // why no logs are shown
 }
@@ -242,18 +131,12 @@ func (r *setFollowing) tell(of, state, message string) {
 }
 
 func (r *setFollowing) run() (interrupted os.Signal, err error) {
-	var patienceOver, drained <-chan time.Time
+	var drained <-chan time.Time
 	for {
 		select {
 		case u := <-r.updates:
 			if err := r.take(u); err != nil {
 				return nil, err
-			}
-			switch {
-			case r.lost.IsZero():
-				patienceOver = nil
-			case patienceOver == nil:
-				patienceOver = time.After(Patience)
 			}
 			if jobset.End(&r.set.Status) == nil {
 				continue
@@ -271,7 +154,7 @@ func (r *setFollowing) run() (interrupted os.Signal, err error) {
 			}
 		case s := <-r.Signals:
 			return s, r.leave()
-		case <-patienceOver:
+		case <-r.contact.over:
 			return nil, fmt.Errorf("the server has not answered for %v; follow the JobSet again with: %s", Patience, r.Again)
 		case <-drained:
 			if idle := r.flow.idle(); idle < drain {
@@ -307,12 +190,8 @@ func (r *setFollowing) take(u setUpdate) error {
 		if !u.deleted {
 			r.see(u.job)
 		}
-	case u.err == nil && !r.lost.IsZero():
-		r.lost = time.Time{}
-		r.notice("the server answers again")
-	case u.err != nil && r.lost.IsZero():
-		r.lost = time.Now()
-		r.notice("the server does not answer, trying again: %v", u.err)
+	default:
+		r.contact.take(u.err, r.notice)
 	}
 	return nil
 }
@@ -400,33 +279,6 @@ func (r *setFollowing) leave() error {
 	return removeSet(context.WithoutCancel(r.ctx), r.Client, r.set)
 }
 
-// removeSet deletes a JobSet, and waits until it is gone with its Jobs.
-func removeSet(ctx context.Context, client *Client, js *jobsetv1.JobSet) error {
-	foreground := metav1.DeletePropagationForeground
-	err := client.Dynamic.Resource(jobsetv1.GroupVersion.WithResource("jobsets")).Namespace(js.Namespace).Delete(ctx, js.Name, metav1.DeleteOptions{
-		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &js.UID},
-	})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	sets := setsNamed(client.Dynamic, js.Namespace, js.Name)
-	sets.connected = func(error) {}
-	sets.see = func(seen *jobsetv1.JobSet, deleted bool) {
-		if deleted || seen.UID != js.UID {
-			stop()
-		}
-	}
-	if err := sets.run(watching, "", js); ctx.Err() != nil || watching.Err() == nil {
-		return err
-	}
-	return nil
-}
-
 // result returns how the JobSet has ended. The exit code of one that has failed is that of the Job which made it fail.
 func (r *setFollowing) result() Result {
 	end := jobset.End(&r.set.Status)
@@ -469,39 +321,4 @@ func FinishSet(d progress.Display, e SetEnded, err error, next []string) int {
 		e.Code = ExitCannot
 	}
 	return int(e.Code)
-}
-
-// CreateSet applies the objects beside the JobSet, and then creates it, as Create does a Job.
-func (m *Manifests) CreateSet(ctx context.Context, client *Client, namespace string, dryRun bool) (*jobsetv1.JobSet, error) {
-	js, err := m.createSet(ctx, client, namespace, dryRun)
-	if err == nil {
-		return js, nil
-	}
-	return nil, m.withHelp(err)
-}
-
-func (m *Manifests) createSet(ctx context.Context, client *Client, namespace string, dryRun bool) (*jobsetv1.JobSet, error) {
-	u, options, err := m.prepare(ctx, client, namespace, dryRun)
-	if err != nil {
-		return nil, err
-	}
-	api := client.Dynamic.Resource(jobsetv1.GroupVersion.WithResource("jobsets")).Namespace(u.GetNamespace())
-	created, err := api.Create(ctx, u, options)
-	if apierrors.IsAlreadyExists(err) && m.Replace && !dryRun {
-		var old *jobsetv1.JobSet
-		if old, err = GetJobSet(ctx, client.Kubernetes, u.GetNamespace(), u.GetName()); err == nil {
-			err = removeSet(ctx, client, old)
-		}
-		if err == nil || apierrors.IsNotFound(err) {
-			created, err = api.Create(ctx, u, options)
-		}
-	}
-	if apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("jobset %s exists already: choose another --name, replace it (--replace), or follow it with: jobctl follow jobsets/%[1]s%s%s",
-			u.GetName(), why.InNamespace(u.GetNamespace()), client.Words)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return setOf(created)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/distribution/reference"
 	"k8s.io/client-go/kubernetes"
@@ -90,4 +91,38 @@ func transfers(ctx context.Context, client kubernetes.Interface, waiting []strin
 		list = append(list, one)
 	}
 	return list, true
+}
+
+// imagesEvery is how often the server is asked how far images are that containers wait for.
+const imagesEvery = 300 * time.Millisecond
+
+// followImages begins to show how far images are while containers wait for some, if the server is one that knows.
+func (r *following) followImages() {
+	if r.imagesAsked || len(r.model.Waiting()) == 0 {
+		return
+	}
+	r.imagesAsked = true
+	r.wait.Go(func() {
+		ticker := time.NewTicker(imagesEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C: // most images are there, and nothing has to be asked
+			case <-r.ctx.Done():
+				return
+			}
+			waiting := r.model.Waiting()
+			list, known := []progress.Transfer(nil), true
+			if len(waiting) > 0 {
+				list, known = transfers(r.ctx, r.Client.Kubernetes, waiting)
+			}
+			if !known {
+				return
+			}
+			r.send(update{is: aboutImages, images: list, over: len(waiting) == 0})
+			if len(waiting) == 0 {
+				return
+			}
+		}
+	})
 }

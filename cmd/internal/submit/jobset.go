@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +15,7 @@ import (
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/jobset"
+	"github.com/jobd/jobd/api/why"
 )
 
 // JobSetsPath is where the API has the JobSets of a namespace.
@@ -82,4 +84,66 @@ func setOf(u *unstructured.Unstructured) (*jobsetv1.JobSet, error) {
 // AwaitEndOfSet returns the condition with which a JobSet finishes, as AwaitEnd does of a Job.
 func AwaitEndOfSet(ctx context.Context, client dynamic.Interface, js *jobsetv1.JobSet, wait bool) (*metav1.Condition, error) {
 	return awaitEnd(ctx, setsNamed(client, js.Namespace, js.Name), js, func(js *jobsetv1.JobSet) *metav1.Condition { return jobset.End(&js.Status) }, wait)
+}
+
+// CreateSet applies the objects beside the JobSet, and then creates it, as Create does a Job.
+func (m *Manifests) CreateSet(ctx context.Context, client *Client, namespace string, dryRun bool) (*jobsetv1.JobSet, error) {
+	js, err := m.createSet(ctx, client, namespace, dryRun)
+	if err == nil {
+		return js, nil
+	}
+	return nil, m.withHelp(err)
+}
+
+func (m *Manifests) createSet(ctx context.Context, client *Client, namespace string, dryRun bool) (*jobsetv1.JobSet, error) {
+	u, options, err := m.prepare(ctx, client, namespace, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	api := client.Dynamic.Resource(jobsetv1.GroupVersion.WithResource("jobsets")).Namespace(u.GetNamespace())
+	created, err := api.Create(ctx, u, options)
+	if apierrors.IsAlreadyExists(err) && m.Replace && !dryRun {
+		var old *jobsetv1.JobSet
+		if old, err = GetJobSet(ctx, client.Kubernetes, u.GetNamespace(), u.GetName()); err == nil {
+			err = removeSet(ctx, client, old)
+		}
+		if err == nil || apierrors.IsNotFound(err) {
+			created, err = api.Create(ctx, u, options)
+		}
+	}
+	if apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("jobset %s exists already: choose another --name, replace it (--replace), or follow it with: jobctl follow jobsets/%[1]s%s%s",
+			u.GetName(), why.InNamespace(u.GetNamespace()), client.Words)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return setOf(created)
+}
+
+// removeSet deletes a JobSet, and waits until it is gone with its Jobs.
+func removeSet(ctx context.Context, client *Client, js *jobsetv1.JobSet) error {
+	foreground := metav1.DeletePropagationForeground
+	err := client.Dynamic.Resource(jobsetv1.GroupVersion.WithResource("jobsets")).Namespace(js.Namespace).Delete(ctx, js.Name, metav1.DeleteOptions{
+		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &js.UID},
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	sets := setsNamed(client.Dynamic, js.Namespace, js.Name)
+	sets.connected = func(error) {}
+	sets.see = func(seen *jobsetv1.JobSet, deleted bool) {
+		if deleted || seen.UID != js.UID {
+			stop()
+		}
+	}
+	if err := sets.run(watching, "", js); ctx.Err() != nil || watching.Err() == nil {
+		return err
+	}
+	return nil
 }

@@ -75,37 +75,9 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 	if t.Image == "" {
 		return nil, errors.New("--image is required unless -f names a file")
 	}
-	container := corev1.Container{Name: name, Image: t.Image, Command: t.Command, WorkingDir: t.WorkDir}
-	var err error
-	if container.Env, err = environment(t.Env, getenv); err != nil {
+	container, err := t.container(name, getenv, given)
+	if err != nil {
 		return nil, err
-	}
-	memory := t.Memory
-	if memory == autoMemory {
-		memory = ""
-	}
-	if container.Resources, err = resources(t.CPU, memory); err != nil {
-		return nil, err
-	}
-	switch {
-	case t.GPUs > 0:
-		if container.Resources.Limits == nil {
-			container.Resources.Limits = corev1.ResourceList{}
-		}
-		container.Resources.Limits[gpu] = *resource.NewQuantity(t.GPUs, resource.DecimalSI)
-	case given("gpus"):
-		return nil, fmt.Errorf("--gpus: %d is no number of GPUs: leave the flag out for none", t.GPUs)
-	}
-	switch t.Pull {
-	case "":
-	case "always":
-		container.ImagePullPolicy = corev1.PullAlways
-	case "missing":
-		container.ImagePullPolicy = corev1.PullIfNotPresent
-	case "never":
-		container.ImagePullPolicy = corev1.PullNever
-	default:
-		return nil, fmt.Errorf("--pull: %q is not known: one of always, missing, never", t.Pull)
 	}
 	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}
 	for i, v := range t.Volumes {
@@ -135,32 +107,8 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 			Template:     corev1.PodTemplateSpec{Spec: pod},
 		},
 	}
-	if given("completions") {
-		j.Spec.Completions = &t.Completions
-	}
-	if given("parallelism") {
-		j.Spec.Parallelism = &t.Parallelism
-	}
-	if t.Indexed {
-		if !given("completions") {
-			return nil, errors.New("--indexed needs --completions: how many indexes there are")
-		}
-		j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
-	}
-	if given("deadline") {
-		if j.Spec.ActiveDeadlineSeconds, err = wholeSeconds[int64]("--deadline", t.Deadline, time.Second); err != nil {
-			return nil, err
-		}
-	}
-	if given("pod-deadline") {
-		if j.Spec.Template.Spec.ActiveDeadlineSeconds, err = wholeSeconds[int64]("--pod-deadline", t.PodDeadline, time.Second); err != nil {
-			return nil, err
-		}
-	}
-	if given("ttl") {
-		if j.Spec.TTLSecondsAfterFinished, err = wholeSeconds[int32]("--ttl", t.TTL, 0); err != nil {
-			return nil, err
-		}
+	if err := t.counts(&j.Spec, given); err != nil {
+		return nil, err
 	}
 	if t.Stdin || t.TTY {
 		if err := t.interactive(j, given); err != nil {
@@ -175,6 +123,75 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string, given func
 		metav1.SetMetaDataLabel(&j.ObjectMeta, key, value)
 	}
 	return j, nil
+}
+
+// container returns the container of the Job, without what it mounts.
+func (t *Template) container(name string, getenv func(string) (string, bool), given func(flag string) bool) (corev1.Container, error) {
+	c := corev1.Container{Name: name, Image: t.Image, Command: t.Command, WorkingDir: t.WorkDir}
+	var err error
+	if c.Env, err = environment(t.Env, getenv); err != nil {
+		return c, err
+	}
+	memory := t.Memory
+	if memory == autoMemory {
+		memory = ""
+	}
+	if c.Resources, err = resources(t.CPU, memory); err != nil {
+		return c, err
+	}
+	switch {
+	case t.GPUs > 0:
+		if c.Resources.Limits == nil {
+			c.Resources.Limits = corev1.ResourceList{}
+		}
+		c.Resources.Limits[gpu] = *resource.NewQuantity(t.GPUs, resource.DecimalSI)
+	case given("gpus"):
+		return c, fmt.Errorf("--gpus: %d is no number of GPUs: leave the flag out for none", t.GPUs)
+	}
+	switch t.Pull {
+	case "":
+	case "always":
+		c.ImagePullPolicy = corev1.PullAlways
+	case "missing":
+		c.ImagePullPolicy = corev1.PullIfNotPresent
+	case "never":
+		c.ImagePullPolicy = corev1.PullNever
+	default:
+		return c, fmt.Errorf("--pull: %q is not known: one of always, missing, never", t.Pull)
+	}
+	return c, nil
+}
+
+// counts sets how many pods the Job has, how long it and each of them may run, and for how long it stays.
+func (t *Template) counts(spec *batchv1.JobSpec, given func(flag string) bool) (err error) {
+	if given("completions") {
+		spec.Completions = &t.Completions
+	}
+	if given("parallelism") {
+		spec.Parallelism = &t.Parallelism
+	}
+	if t.Indexed {
+		if !given("completions") {
+			return errors.New("--indexed needs --completions: how many indexes there are")
+		}
+		spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+	}
+	if given("deadline") {
+		if spec.ActiveDeadlineSeconds, err = wholeSeconds[int64]("--deadline", t.Deadline, time.Second); err != nil {
+			return err
+		}
+	}
+	if given("pod-deadline") {
+		if spec.Template.Spec.ActiveDeadlineSeconds, err = wholeSeconds[int64]("--pod-deadline", t.PodDeadline, time.Second); err != nil {
+			return err
+		}
+	}
+	if given("ttl") {
+		if spec.TTLSecondsAfterFinished, err = wholeSeconds[int32]("--ttl", t.TTL, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (

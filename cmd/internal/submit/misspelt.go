@@ -76,8 +76,8 @@ func typeOf(kind string) reflect.Type {
 	return scheme.Scheme.AllKnownTypes()[stable]
 }
 
-// meant says which field of a type is meant by a path that it does not have: one beside it with almost that name, or the one of that name
-// elsewhere which is nearest; "" if there is none.
+// meant says which field is meant by a path that a type does not have: a field beside it with almost that name, or else the
+// nearest field with exactly that name; "" if there is none.
 func meant(kind string, root reflect.Type, path []string) string {
 	at, wrong, parent := path[:len(path)-1], path[len(path)-1], root
 	for _, name := range at {

@@ -42,8 +42,9 @@ var (
 	noQuantity = regexp.MustCompile(`quantities must match the regular expression|unable to parse quantity's suffix`)
 )
 
-// Mistyped returns a line that helps whoever wrote a manifest with a value of the wrong type, given what the server says of
-// it; "" for all other errors. sent are the bodies of requests, of which it takes the field where the message does not name it.
+// Mistyped returns a line that helps whoever wrote a manifest with a value of the wrong type, given what the server says of it;
+// "" for all other errors. sent are the bodies of the requests, in which it looks for the field if the message does not name
+// it.
 func Mistyped(message string, sent ...[]byte) string {
 	if help := misspelt(message, sent...); help != "" {
 		return help

@@ -70,7 +70,7 @@ func JobSet(w causes.World, js *jobsetv1.JobSet, jobs []*batchv1.Job, told *why.
 	return w.Explain("JobSet", js, state, message, all)
 }
 
-// JobOfSet returns the Job of a JobSet that says most of its state: of one that has failed the Job that made it fail, of another the
+// JobOfSet returns the Job that says most about the state of a JobSet: the one that made it fail or, if it has not failed, the
 // first that waits though nobody has suspended it; nil for none.
 func JobOfSet(js *jobsetv1.JobSet, jobs []*batchv1.Job) *batchv1.Job {
 	if end := jobset.End(&js.Status); end != nil {

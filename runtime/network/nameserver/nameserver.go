@@ -185,8 +185,8 @@ func (s *Server) resolve(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 	return reply
 }
 
-// maxRecords is how many records are made for an answer of a size in bytes, of which each takes 16 at least: one more than can be in
-// it, so that it is said to be cut, and not more than there are pods.
+// maxRecords is how many records are made for an answer of a size in bytes. Each takes at least 16, so this is one more than
+// fits, and the answer is marked as cut. There are never more than there can be pods.
 func maxRecords(size int) int { return min(size/16+1, 1024) }
 
 // known answers for a name that is known here, or for an address if that is valid, in a client's turn.
