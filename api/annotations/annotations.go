@@ -52,6 +52,10 @@ var ofJobs = append(slices.Clone(ofNotices), []annotation{
 		`the ConfigMap with the values of each index of an Indexed Job: a variable that is its key "lr" in the template is "3.lr" in the pod of index 3. In a cluster no container starts.`,
 	},
 	{
+		batch.ArrayAnnotation,
+		`the tasks of an Indexed Job that is the array of a batch system ("1-4", "0-15:4", "1,3,7"), as many as its completions: what index i is called where it is shown. jobctl submit SCRIPT sets it.`,
+	},
+	{
 		batch.StartAtAnnotation,
 		`when a suspended Job is resumed ("2026-12-01T22:00:00+01:00"): at once if the machine was off then. With ` + batch.AfterAnnotation + ` both must hold.`,
 	},
@@ -145,6 +149,7 @@ var ofTemplates = []annotation{
 var ofPods = append(slices.Clone(ofTemplates), []annotation{
 	{core.PausedForAnnotation, `for how long the pod was paused since its start ("5m0s"). Read-only.`},
 	{batch.IndexEnvAnnotation, `the ConfigMap with the values of the pod's index, from its Job. Read-only.`},
+	{batch.ArrayAnnotation, `the task of an array that the pod is, from its Job ("3"). Read-only.`},
 	{batch.KeepLogsAnnotation, `that the pod's logs are kept after its Job is gone, from the Job ("true"). Read-only.`},
 	{batch.OOMKillsAnnotation, `after how many kills for want of memory the pod's memory was chosen. Read-only.`},
 	{batchv1.CronJobScheduledTimestampAnnotation, `the time for which a CronJob has started the pod's Job, for the downward API. Read-only.`},

@@ -32,6 +32,7 @@ var examples = map[string]string{
 	core.ConcurrencyLimitAnnotation:             "1",
 	core.ConcurrencyPolicyAnnotation:            "Queue",
 	batch.IndexEnvAnnotation:                    "train-values",
+	batch.ArrayAnnotation:                       "1-4",
 	batch.BackoffBaseAnnotation:                 "500ms",
 	batch.BackoffCapAnnotation:                  "2m",
 	batch.OOMMemoryFactorAnnotation:             "1.5",

@@ -120,6 +120,7 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 	errs = append(errs, ValidatePaused(spec.JobTemplate.Annotations, nil, annotations)...)
 	errs = append(errs, validateOOMMemory(spec.JobTemplate.Annotations, template, annotations)...)
 	errs = append(errs, validateIndexEnv(spec.JobTemplate.Annotations, template, annotations)...)
+	errs = append(errs, validateArray(spec.JobTemplate.Annotations, template, annotations)...)
 	errs = append(errs, validateAfter(spec.JobTemplate.Annotations, template, false, annotations)...)
 	errs = append(errs, validateNoStartAt(spec.JobTemplate.Annotations, annotations)...)
 	errs = append(errs, core.ValidateConcurrency(spec.JobTemplate.Annotations, annotations, false)...)

@@ -68,10 +68,20 @@ func eachIndexRef(spec *corev1.PodSpec, configMap string, fn func(*corev1.Config
 	}
 }
 
-// PodIndexValues returns the values that a pod has of its ConfigMap of values, with that ConfigMap's data.
+// PodIndexValues returns the values of a pod's index: the task that it is of an array, and what it has of its ConfigMap of values, with that
+// ConfigMap's data.
 func PodIndexValues(p *corev1.Pod, data map[string]string) (all []IndexValue) {
+	if task := p.Annotations[ArrayAnnotation]; task != "" {
+		if _, ok := taskNumber(task); ok {
+			all = append(all, IndexValue{taskName, task})
+		}
+	}
+	configMap := p.Annotations[IndexEnvAnnotation]
+	if configMap == "" {
+		return all
+	}
 	index := p.Annotations[batchv1.JobCompletionIndexAnnotation] + "."
-	eachIndexRef(&p.Spec, p.Annotations[IndexEnvAnnotation], func(ref *corev1.ConfigMapKeySelector, _ *corev1.Container, _ int) {
+	eachIndexRef(&p.Spec, configMap, func(ref *corev1.ConfigMapKeySelector, _ *corev1.Container, _ int) {
 		name, ok := strings.CutPrefix(ref.Key, index)
 		value, known := data[ref.Key]
 		if v := (IndexValue{name, value}); ok && known && !slices.Contains(all, v) {
@@ -83,14 +93,48 @@ func PodIndexValues(p *corev1.Pod, data map[string]string) (all []IndexValue) {
 
 // IndexValues are the values of all indexes of a Job. Nil: it has none.
 type IndexValues struct {
+	Array Array // whose tasks they are; nil if they are none
 	IndexEnv
 	Data map[string]string // of the ConfigMap
 }
+
+// IndexValuesOf returns the values of a Job's indexes; nil if it has none. read returns the data of the ConfigMap that it may name; nil if
+// there is none: then there are no values yet.
+func IndexValuesOf(j *batchv1.Job, read func(configMap string) (map[string]string, error)) (*IndexValues, error) {
+	v := &IndexValues{Array: arrayOf(j)}
+	env, ok := IndexEnvOf(j)
+	if !ok {
+		if v.Array == nil {
+			return nil, nil
+		}
+		return v, nil
+	}
+	data, err := read(env.ConfigMap)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	v.IndexEnv, v.Data = env, data
+	return v, nil
+}
+
+// Names returns what the values are called.
+func (v *IndexValues) Names() (all []string) {
+	if v.Array != nil {
+		all = append(all, taskName)
+	}
+	return append(all, v.Keys...)
+}
+
+// Until returns an index from which on none has values.
+func (v *IndexValues) Until() int64 { return max(v.Array.Tasks(), int64(len(v.Data))) }
 
 // Of returns the values of an index, as far as there are any.
 func (v *IndexValues) Of(index int) (all []IndexValue) {
 	if v == nil {
 		return nil
+	}
+	if task, ok := v.Array.Task(index); ok {
+		all = append(all, IndexValue{taskName, strconv.FormatInt(task, 10)})
 	}
 	for _, key := range v.Keys {
 		if value, ok := v.Data[IndexKey(index, key)]; ok {

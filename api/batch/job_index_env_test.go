@@ -66,7 +66,7 @@ func TestIndexValues(t *testing.T) {
 	if !ok || !slices.Equal(env.Keys, []string{"lr", "bs"}) {
 		t.Fatalf("%v %v", env, ok)
 	}
-	v := &IndexValues{env, map[string]string{"0.lr": "0.1", "0.bs": "32", "1.lr": "two words", "10.lr": "1"}}
+	v := &IndexValues{IndexEnv: env, Data: map[string]string{"0.lr": "0.1", "0.bs": "32", "1.lr": "two words", "10.lr": "1"}}
 	for index, want := range map[int]string{0: "lr=0.1,bs=32", 1: `lr="two words"`, 2: "", 10: "lr=1"} {
 		if got := v.Words(index); got != want {
 			t.Errorf("index %d: %q, want %q", index, got, want)

@@ -21,6 +21,7 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	errs = append(errs, ValidatePaused(job.Annotations, old.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateOOMMemory(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	errs = append(errs, validateIndexEnvUpdate(job, old, metadata.Child("annotations"))...)
+	errs = append(errs, validateArrayUpdate(job, old, metadata.Child("annotations"))...)
 	errs = append(errs, validateHoldUpdate(AfterAnnotation, validateAfter, job, old, metadata.Child("annotations"))...)
 	errs = append(errs, validateHoldUpdate(StartAtAnnotation, validateStartAt, job, old, metadata.Child("annotations"))...)
 	errs = append(errs, core.ValidateConcurrency(job.Annotations, metadata.Child("annotations"), false)...)

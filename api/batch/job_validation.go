@@ -42,6 +42,7 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	errs = append(errs, ValidatePaused(job.Annotations, nil, metadata.Child("annotations"))...)
 	errs = append(errs, validateOOMMemory(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	errs = append(errs, validateIndexEnv(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
+	errs = append(errs, validateArray(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	// PrepareJob leaves no new Job one that says so: it is of one that is stored.
 	waited := job.Annotations[ResumedAnnotation] != ""
 	errs = append(errs, validateAfter(job.Annotations, &job.Spec, waited, metadata.Child("annotations"))...)

@@ -188,7 +188,7 @@ type Pod struct {
 	// was stopped, or its Job has given it up (restartPolicy OnFailure), it is that of the last failure after which a container
 	// was restarted. Nil: no container has ended by itself.
 	ExitCode *int `json:"exitCode,omitempty"`
-	// Values are those of its index (jobd.dev/index-env), unless they are long.
+	// Values are those of its index (jobd.dev/index-env, jobd.dev/array), unless they are long.
 	Values []batch.IndexValue `json:"values,omitempty"`
 	// Message is the termination message of the container that has failed, else of the first that has one. It is missing if those of the
 	// Job are too long in all (Job.MessagesLeftOut).

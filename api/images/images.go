@@ -9,6 +9,8 @@
 //	POST   /jobd/v1/images?op=prune[&all=true][&dryRun=true]  Pruned
 //	DELETE /jobd/v1/images?ref=REF                nothing
 //
+// These are for administrators. Users of the machine who may list nodes get the List, with names and sizes alone.
+//
 // Errors are answered as a Status, like those of Kubernetes.
 package images
 
@@ -26,8 +28,8 @@ type Image struct {
 	// Name is the full reference: docker.io/library/perl:5.34.0
 	Name string `json:"name"`
 	// ID is the digest of the image's config, Digest that of the manifest or index that the name stands for.
-	ID     string `json:"id"`
-	Digest string `json:"digest"`
+	ID     string `json:"id,omitempty"`
+	Digest string `json:"digest,omitempty"`
 	// Size is that of its content, in bytes.
 	Size    int64     `json:"size"`
 	Created time.Time `json:"created,omitzero"`

@@ -110,8 +110,8 @@ type Cells struct {
 	// States has a symbol for each cell, and Details another, see Detail. Both are Runs.
 	States  string `json:"states"`
 	Details string `json:"details"`
-	// Values are those of each cell's index, as people read them (batch.IndexWords), if the indexes have any (jobd.dev/index-env) and are
-	// not too many.
+	// Values are those of each cell's index, as people read them (batch.IndexWords), if the indexes have any (jobd.dev/index-env,
+	// jobd.dev/array) and are not too many.
 	Values []string `json:"values,omitempty"`
 }
 
@@ -192,7 +192,7 @@ type CellPods struct {
 	Kind       string `json:"kind"` // CellPodsKind
 	Cell       int    `json:"cell"`
 	State      string `json:"state"` // a symbol
-	// Values are those of its index (jobd.dev/index-env).
+	// Values are those of its index (jobd.dev/index-env, jobd.dev/array).
 	Values []batch.IndexValue `json:"values,omitempty"`
 	Pods   []CellPod          `json:"pods"`
 }

@@ -38,7 +38,7 @@ type access func(next http.Handler) http.Handler
 // identifyPeer makes the process at the other end of the socket the user of a request. It may do everything: the mode
 // of the socket has let it in.
 func (s *Server) identifyPeer(next http.Handler) http.Handler {
-	next = s.authorized(next)
+	next = s.authorized(next, s.access.Authorize)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := "jobd:local"
 		if p, ok := conns.PeerFrom(r.Context()); ok {
@@ -49,10 +49,9 @@ func (s *Server) identifyPeer(next http.Handler) http.Handler {
 	})
 }
 
-// authorized asks the authorizer what a client may do, and lets a client with that permission impersonate another user
+// authorized asks an authorizer what a client may do, and lets a client with that permission impersonate another user
 // (kubectl --as). The audit log records both users.
-func (s *Server) authorized(next http.Handler) http.Handler {
-	allowed := authorizer.AuthorizerFunc(s.access.Authorize)
+func (s *Server) authorized(next http.Handler, allowed authorizer.AuthorizerFunc) http.Handler {
 	next = apifilters.WithAuthorization(next, allowed, scheme.Answers)
 	next = impersonation.WithImpersonation(next, allowed, scheme.Answers)
 	next = s.audited(next)
@@ -83,7 +82,7 @@ func (s *Server) authenticate(known ...authenticator.Request) access {
 	return func(next http.Handler) http.Handler {
 		backend, policy := s.audit()
 		failed := apifilters.WithFailedAuthenticationAudit(apifilters.Unauthorized(scheme.Answers), backend, policy)
-		return apifilters.WithAuthentication(s.authorized(next), who, failed, nil, nil)
+		return apifilters.WithAuthentication(s.authorized(next, s.access.Authorize), who, failed, nil, nil)
 	}
 }
 

@@ -3,13 +3,19 @@ package server
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
 	"github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -72,6 +78,28 @@ func (h *imagesHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"POST ?op=prune or DELETE ?ref=REF: %w",
 			errdefs.ErrInvalidArgument))
 	}
+}
+
+// newImageNamesHandler serves which images there are, by names and sizes alone.
+func newImageNamesHandler(i Images) http.Handler {
+	whole := newImagesHandler(i)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i == nil {
+			whole.ServeHTTP(w, r)
+			return
+		}
+		if r.URL.Query().Get("op") != "" {
+			responsewriters.ErrorNegotiated(apierrors.NewForbidden(schema.GroupResource{Resource: "images"}, "",
+				errors.New("only their names and sizes are told here")), scheme.Answers, corev1.SchemeGroupVersion, w, r)
+			return
+		}
+		list, err := i.List(r.Context())
+		names := make([]runtime.Image, 0, len(list))
+		for _, image := range list {
+			names = append(names, runtime.Image{Name: image.Name, Size: image.Size})
+		}
+		answer(w, names, err)
+	})
 }
 
 // stream sends the headers of its response at once, so a failure is reported in the last line.

@@ -101,6 +101,27 @@ func TestImagesAreListed(t *testing.T) {
 	}
 }
 
+// Whoever is no administrator is told which images there are, and nothing else is done.
+func TestNamesOfImagesAreListed(t *testing.T) {
+	ask := func(i Images, query string) (int, string) {
+		answer := httptest.NewRecorder()
+		newImageNamesHandler(i).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, images.Path+query, nil))
+		return answer.Code, answer.Body.String()
+	}
+	if code, body := ask(&fakeImages{}, ""); code != http.StatusOK || body != `{"items":[{"name":"a:1","size":3}]}`+"\n" {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := ask(&fakeImages{}, "?op=transfers"); code != http.StatusForbidden || !strings.Contains(body, "only their names and sizes are told here") {
+		t.Errorf("transfers: %d %s", code, body)
+	}
+	if code, _ := ask(nil, ""); code != http.StatusNotImplemented {
+		t.Errorf("without a runtime: %d", code)
+	}
+	if code, _ := ask(&fakeImages{fail: errdefs.ErrUnavailable}, ""); code != http.StatusServiceUnavailable {
+		t.Errorf("a failure is %d", code)
+	}
+}
+
 func TestTransfersAreListed(t *testing.T) {
 	_, body := askImages(t, &fakeImages{}, "GET", "?op=transfers", nil)
 	if want := `{"items":[{"name":"a:1","bytes":3,"totalBytes":4,"layers":1,"totalLayers":2}]}` + "\n"; body != want {

@@ -339,7 +339,7 @@ func New(c Config) (*Server, error) {
 	s.pods = s.entrance("pods", all, s.authenticate(s.accounts()...))
 	s.managers = s.entrance("managers", all, s.authenticate(s.accounts()...))
 	if c.People != nil {
-		s.users = s.entrance("users", all, s.identifyUser)
+		s.users = s.entrance("users", s.userRoutes(all), s.identifyUser)
 	}
 	return s, nil
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -28,7 +29,7 @@ import (
 // identifyUser makes the user of this machine whose process is at the other end of the socket the user of a request. Anybody may open
 // it, so that this says nothing of what they may do: that is up to roles and bindings, and to the namespace that the settings give.
 func (s *Server) identifyUser(next http.Handler) http.Handler {
-	next = s.authorized(next)
+	next = s.authorized(next, s.authorizeUser)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.userOf(r.Context())
 		if err != nil {
@@ -37,6 +38,35 @@ func (s *Server) identifyUser(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), who)))
 	})
+}
+
+// userRoutes adds what the socket of the users of this machine serves beside the API: which images there are.
+func (s *Server) userRoutes(api http.Handler) http.Handler {
+	names := newImageNamesHandler(s.config.Images)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && isImagePath(r.URL.Path) {
+			names.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// authorizeUser lets whoever may list nodes ask which images there are, too: the status of a Node says no less (NodeStatus.Images) than
+// userRoutes answers.
+func (s *Server) authorizeUser(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	decision, reason, err := s.access.Authorize(ctx, a)
+	switch {
+	case err != nil || decision != authorizer.DecisionNoOpinion || a.IsResourceRequest() || !isImagePath(a.GetPath()):
+		return decision, reason, err
+	case !a.IsReadOnly():
+		return decision, "all use the same images, and only an administrator adds and removes them", nil
+	}
+	nodes := &authorizer.AttributesRecord{User: a.GetUser(), Verb: "list", APIVersion: "v1", Resource: "nodes", ResourceRequest: true}
+	if decision, reason, err = s.access.Authorize(ctx, nodes); err != nil || decision == authorizer.DecisionAllow {
+		return decision, reason, err
+	}
+	return decision, "the images are told to whoever may list nodes", nil
 }
 
 // userOf returns who has sent a request, after their namespace was made, if the settings give them one.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -205,7 +206,12 @@ func (c *imageClient) list(ctx context.Context, output string, headers bool, now
 	if output == "json" {
 		return writeJSON(c.Out, list)
 	}
+	// Who is no administrator is told names and sizes.
+	whole := len(list.Items) == 0 || slices.ContainsFunc(list.Items, func(i images.Image) bool { return i.Digest != "" })
 	columns := func(i images.Image) []string {
+		if !whole {
+			return []string{i.Name, size(i.Size)}
+		}
 		cells := []string{i.Name, short(i.ID), size(i.Size), age(i.Created, now)}
 		if output == "wide" {
 			cells = append(cells, i.Digest)
@@ -215,6 +221,9 @@ func (c *imageClient) list(ctx context.Context, output string, headers bool, now
 	w := printers.GetNewTabWriter(c.Out)
 	if headers {
 		titles := []string{"NAME", "ID", "SIZE", "CREATED", "DIGEST"}
+		if !whole {
+			titles = []string{"NAME", "SIZE"}
+		}
 		fmt.Fprintln(w, strings.Join(titles[:len(columns(images.Image{}))], "\t"))
 	}
 	for _, i := range list.Items {

@@ -121,6 +121,13 @@ func TestImageList(t *testing.T) {
 	if err := client.list(t.Context(), "yml", true, now); err == nil {
 		t.Error("an unknown format is no error")
 	}
+	// Users of the machine are told names and sizes.
+	client, out = imagesOf(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		encode(w, images.List{Items: []images.Image{{Name: "a:1", Size: 123_456_789}}})
+	})
+	if err := client.list(t.Context(), "wide", true, now); err != nil || out.String() != "NAME   SIZE\na:1    123MB\n" {
+		t.Errorf("%v, got\n%s", err, out)
+	}
 }
 
 func TestImageRemoveGoesOnAfterAnError(t *testing.T) {

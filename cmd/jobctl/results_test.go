@@ -93,4 +93,12 @@ func TestRetryByValues(t *testing.T) {
 	if _, err := withValues(j, nil, []string{"lr=1"}); err == nil {
 		t.Error("of a Job without values")
 	}
+	array := &batch.IndexValues{Array: batch.Array{{First: 1, Step: 2, Count: 4}}}
+	for given, want := range map[string]string{
+		"task=1 task=3 task=5": "0,2", "task=4": "no index has task=4", "task=7": "all indexes with task=7 have succeeded",
+	} {
+		if got, err := withValues(j, array, strings.Fields(given)); got != want && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("tasks, %s: %q %v", given, got, err)
+		}
+	}
 }

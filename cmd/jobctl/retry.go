@@ -151,7 +151,8 @@ func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) er
 // withValues lists the indexes of a Job that have not succeeded and have given values, NAME=VALUE each.
 func withValues(j *batchv1.Job, values *batch.IndexValues, given []string) (string, error) {
 	if values == nil {
-		return "", fmt.Errorf("job %s has no values of its indexes that could be read (%s): name the indexes by --index", j.Name, batch.IndexEnvAnnotation)
+		return "", fmt.Errorf("job %s has no values of its indexes that could be read (%s, %s): name the indexes by --index",
+			j.Name, batch.IndexEnvAnnotation, batch.ArrayAnnotation)
 	}
 	wanted := map[string][]string{}
 	for _, g := range given {
@@ -159,8 +160,8 @@ func withValues(j *batchv1.Job, values *batch.IndexValues, given []string) (stri
 		if !ok {
 			return "", fmt.Errorf("--param: %q is not of the form NAME=VALUE", g)
 		}
-		if !slices.Contains(values.Keys, name) {
-			return "", fmt.Errorf("--param: job %s has no variable %q, only %s", j.Name, name, strings.Join(values.Keys, ", "))
+		if names := values.Names(); !slices.Contains(names, name) {
+			return "", fmt.Errorf("--param: job %s has no variable %q, only %s", j.Name, name, strings.Join(names, ", "))
 		}
 		wanted[name] = append(wanted[name], value)
 	}
@@ -168,7 +169,7 @@ func withValues(j *batchv1.Job, values *batch.IndexValues, given []string) (stri
 	done, _ := indexes.Parse(j.Status.CompletedIndexes, n)
 	var fit []string
 	some := false
-	for index := range min(n, int32(len(values.Data))) { // those behind have no values
+	for index := range int32(min(int64(n), values.Until())) {
 		fitting := 0
 		for _, v := range values.Of(int(index)) {
 			if slices.Contains(wanted[v.Name], v.Value) {

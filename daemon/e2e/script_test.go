@@ -32,7 +32,8 @@ echo "in $PWD" >&2
 [ "$SLURM_ARRAY_TASK_ID" != 9 ] || exit 9
 `)
 	run := d.jobctlWith("submit", "--image", "busybox:1.36", "--volume", dir+":"+dir, "--workdir", dir, "--name", "sweep", array, "a", "--", "--lr $(x)")
-	if out, errOut, code := exitOf(t, run, ""); code != 9 || out != "" {
+	out, errOut, code := exitOf(t, run, "")
+	if code != 9 || out != "" {
 		t.Errorf("exit code %d\n%s%s", code, out, errOut)
 	}
 	for _, task := range []int{3, 6, 9, 12, 100} {
@@ -45,13 +46,37 @@ echo "in $PWD" >&2
 	if job.Status.CompletedIndexes != "0,1,3,4" || *job.Status.FailedIndexes != "2" || *job.Spec.Parallelism != 2 {
 		t.Errorf("%+v", job.Status)
 	}
-	// What has failed is run again, as of any Job.
-	d.jobctl("retry", "jobs/sweep")
+	// Where an index is shown, its task is beside it.
+	saw := func(what, text string, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s lacks %q:\n%s", what, w, text)
+			}
+		}
+	}
+	saw("the lines of submit", errOut, " (index 0: task=3)", " (index 2: task=9)")
+	saw("why", d.jobctl("why", "jobs/sweep"), "this pod for index 2 (task=9) failed")
+	saw("watch", d.jobctl("watch", "jobs/sweep"), "(task=9)")
+	saw("results", d.jobctl("results", "jobs/sweep"), "INDEX   TASK   RESULT")
+	saw("the history", d.jobctl("history", "jobs/sweep", "--pods"), "VALUES", "task=100")
+	saw("the picture", d.jobctl("get", "--raw", "/apis/batch/v1/namespaces/default/jobs/sweep/picture"), `"values":["task=3","task=6",`)
+	saw("the Job", d.jobctl("get", "jobs/sweep", "-o", "yaml"), `jobd.dev/array: 3-12:3,100`)
+	if out, err := d.try("jobctl", nil, "annotate", "--overwrite", "jobs/sweep", "jobd.dev/array=1-5"); err == nil ||
+		!strings.Contains(out, "metadata.annotations[jobd.dev/array]: Invalid value: \"1-5\": field is immutable") {
+		t.Errorf("the tasks can be changed: %v, %s", err, out)
+	}
+	// What has failed is run again, as of any Job, also by its task.
+	if out, err := d.try("jobctl", nil, "retry", "jobs/sweep", "--param", "task=2"); err == nil || !strings.Contains(out, "no index has task=2") {
+		t.Errorf("%v, %s", err, out)
+	}
+	saw("retry", d.jobctl("retry", "jobs/sweep", "--param", "task=9"), "attempt 2")
 	d.failed("sweep", "FailedIndexes")
 
 	pbs := script("two.sh", "#!/bin/sh\n#PBS -N two -l select=1:ncpus=1:mem=64mb,walltime=00:10:00 -J 1-2 -v COLOUR=blue\n"+
 		"echo \"$PBS_ARRAY_INDEX of $PBS_JOBNAME is $COLOUR\"\n")
-	out, errOut, code := exitOf(t, d.jobctlWith("submit", "--image", "busybox:1.36", pbs), "")
+	out, errOut, code = exitOf(t, d.jobctlWith("submit", "--name", "two", "--image", "busybox:1.36", pbs), "")
+	saw("the log of the Job", d.jobctl("logs", "jobs/two", "--prefix"), " index=0(task=1)", " index=1(task=2)")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	slices.Sort(lines)
 	if code != 0 || strings.Join(lines, "; ") != "1 of two is blue; 2 of two is blue" {

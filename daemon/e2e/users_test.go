@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -381,10 +382,21 @@ func TestUsersOfTheMachine(t *testing.T) {
 			{"delete", "resourcequota", "jobd-user"}, {"delete", "namespace", alice.name}, {"create", "namespace", "x"}, {"create", "token", "default"},
 			{"create", "serviceaccount", "x"}, {"create", "rolebinding", "x", "--clusterrole", "cluster-admin", "--user", "unix:" + alice.name},
 			{"create", "clusterrolebinding", "x", "--clusterrole", "cluster-admin", "--user", "unix:" + alice.name},
-			{"image", "list"}, {"df"}, {"kubeconfig"}, {"get", "--raw", "/debug/pprof/heap"}, {"get", "--raw", "/metrics"}, {"get", "--raw", "/jobd/v1/images"},
+			{"image", "remove", "busybox:1.36"}, {"image", "pull", "busybox:1.36"}, {"image", "tag", "busybox:1.36", "mine:1"}, {"image", "prune"},
+			{"df"}, {"kubeconfig"}, {"get", "--raw", "/debug/pprof/heap"}, {"get", "--raw", "/metrics"}, {"get", "--raw", "/jobd/v1/images?op=transfers"},
 		} {
 			alice.refused("orbidden", "", args...)
 		}
+		// Which images there are is told to whoever may list nodes, as in the status of a node, and no more of them.
+		if out := alice.jobctl("image", "list"); !regexp.MustCompile(`(?m)^NAME +SIZE\n(.*\n)*docker.io/library/busybox:1.36 +[0-9]\S*B$`).MatchString(out) {
+			t.Errorf("image list: %s", out)
+		}
+		out := alice.jobctl("get", "--raw", "/jobd/v1/images")
+		if strings.Contains(out, "sha256") || !strings.Contains(out, `"name":"docker.io/library/busybox:1.36"`) {
+			t.Errorf("the images: %s", out)
+		}
+		alice.refused("only an administrator adds and removes them", "", "image", "remove", "busybox:1.36")
+		x.carol.refused("the images are told to whoever may list nodes", "", "image", "list")
 		x.carol.refused("orbidden", "", "get", "jobs")
 		x.carol.refused("orbidden", "", "get", "jobs", "-n", alice.name)
 		bob.jobctl("delete", "pod", "his", "--now")

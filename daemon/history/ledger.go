@@ -239,15 +239,13 @@ func (c *Ledger) end(p *loop.Pass, obj *corev1.Pod, use *Pod) error {
 	if c.gpus != nil {
 		c.gpus(obj).had(&ended)
 	}
-	if obj.Annotations[batch.IndexEnvAnnotation] != "" {
-		if a.values == nil {
-			var err error
-			if a.values, err = objects.PodIndexValues(p, obj); err != nil {
-				return err
-			}
+	if obj.Annotations[batch.IndexEnvAnnotation] != "" && a.values == nil {
+		var err error
+		if a.values, err = objects.PodIndexValues(p, obj); err != nil {
+			return err
 		}
-		ended.Values = boundedValues(batch.PodIndexValues(obj, a.values))
 	}
+	ended.Values = boundedValues(batch.PodIndexValues(obj, a.values))
 	a.Asks(obj, &ended)
 	if part := a.Add(ended); part != nil {
 		c.ended = append(c.ended, *part)

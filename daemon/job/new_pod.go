@@ -55,6 +55,9 @@ func NewPodFor(job *batchv1.Job, n NewPod, suffix string) *corev1.Pod {
 			batch.SetIndexEnv(&pod.Spec, values, int(n.Index))
 			put(&pod.Annotations, batch.IndexEnvAnnotation, values)
 		}
+		if task := batch.ArrayTask(job, int(n.Index)); task != "" {
+			put(&pod.Annotations, batch.ArrayAnnotation, task)
+		}
 	}
 	growPod(pod, job.Annotations, n.Grown)
 	if attempt := batch.AttemptOf(job.Annotations); attempt > 1 {

@@ -106,3 +106,17 @@ func TestVariablesHaveTheValuesOfTheIndex(t *testing.T) {
 		t.Errorf("the template was changed:\n%s", diff)
 	}
 }
+
+// The pod of an array knows which of its tasks it is.
+func TestTaskOfAPod(t *testing.T) {
+	job := newJob(func(*batchv1.JobSpec) {})
+	job.Annotations = map[string]string{batch.ArrayAnnotation: "7,1-9:4"}
+	pod := NewPodFor(job, NewPod{Index: 2}, "abcde")
+	if got := batch.IndexWords(batch.PodIndexValues(pod, nil)); got != "task=5" {
+		t.Errorf("its values are %s", got)
+	}
+	job.Annotations = nil
+	if _, ok := NewPodFor(job, NewPod{Index: 2}, "abcde").Annotations[batch.ArrayAnnotation]; ok {
+		t.Error("a pod of another Job has a task")
+	}
+}

@@ -14,17 +14,9 @@ import (
 // valueFields are what is read of a ConfigMap with values.
 var valueFields = scheme.FieldsOf[corev1.ConfigMap]("data")
 
-// IndexValues reads the values of a Job's indexes (batch.IndexEnvAnnotation); nil if the Job has none, or their ConfigMap is missing.
+// IndexValues reads the values of a Job's indexes; nil if the Job has none, or their ConfigMap (batch.IndexEnvAnnotation) is missing.
 func IndexValues(from Getter, j *batchv1.Job) (*batch.IndexValues, error) {
-	env, ok := batch.IndexEnvOf(j)
-	if !ok {
-		return nil, nil
-	}
-	data, err := configMapData(from, j.Namespace, env.ConfigMap)
-	if data == nil {
-		return nil, err
-	}
-	return &batch.IndexValues{IndexEnv: env, Data: data}, nil
+	return batch.IndexValuesOf(j, func(name string) (map[string]string, error) { return configMapData(from, j.Namespace, name) })
 }
 
 // PodIndexValues reads the data of the ConfigMap of which a pod has the values of its index; nil if it has none, or the ConfigMap is missing.

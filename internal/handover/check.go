@@ -91,6 +91,7 @@ var silent = []string{
 	batch.AttemptsAnnotation, batch.ResumedAnnotation, batch.PausedForAnnotation,
 	batch.ManifestHashAnnotation, batch.PrioritizedAnnotation,
 	batch.ScriptAnnotation, // the downward API of a cluster shows it as well
+	batch.ArrayAnnotation,  // jobctl reads it from the Job, wherever that is
 }
 
 // heavy are those without which the Job would be another one.

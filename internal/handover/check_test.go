@@ -19,7 +19,7 @@ import (
 const whole = `
 metadata:
   name: j
-  annotations: {jobd.dev/after: a, jobd.dev/window: "22:00-06:00", jobd.dev/moved-from: x, other.dev/x: y}
+  annotations: {jobd.dev/after: a, jobd.dev/window: "22:00-06:00", jobd.dev/moved-from: x, jobd.dev/array: 1-4, other.dev/x: y}
 spec:
   template:
     metadata: {annotations: {jobd.dev/signal: USR1@10s}}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // now is when the scripts are read.
@@ -108,9 +110,9 @@ func TestLines(t *testing.T) {
 		"#SBATCH -G 1":                          "cpus 1, gpus 1",
 		"#SBATCH --gpus=h100:x":                 `error s:2: #SBATCH --gpus: "x" is not a number from 1 on`,
 
-		"#SBATCH --array=0-9%4":   "cpus 1, array [{0 1 10}], limit 4",
-		"#SBATCH -a 1-7:2":        "cpus 1, array [{1 2 4}]",
-		"#SBATCH -a 1,3,10-12":    "cpus 1, array [{1 1 1} {3 1 1} {10 1 3}]",
+		"#SBATCH --array=0-9%4":   "cpus 1, array [{0 1 10 0}], limit 4",
+		"#SBATCH -a 1-7:2":        "cpus 1, array [{1 2 4 0}]",
+		"#SBATCH -a 1,3,10-12":    "cpus 1, array [{1 1 1 0} {3 1 1 1} {10 1 3 2}]",
 		"#SBATCH -a 0-9%0":        `error s:2: #SBATCH --array: how many run at a time: "0" is not a number from 1 on`,
 		"#SBATCH -a 5-1":          `error s:2: #SBATCH --array: "5-1" goes from 5 down to 1`,
 		"#SBATCH -a 1-9:0":        `error s:2: #SBATCH --array: "1-9:0" has a step of 0`,
@@ -127,7 +129,7 @@ func TestLines(t *testing.T) {
 		"#SBATCH -d afterok:A_B":                                        `error s:2: #SBATCH --dependency: "A_B" does not name a Job of jobd`,
 
 		"#SBATCH -o /o/%x-%j.out":                    `cpus 1, output '/o/'"$SLURM_JOB_NAME"'-'"$SLURM_JOB_ID"'.out'<nil>, error '/o/'"$SLURM_JOB_NAME"'-'"$SLURM_JOB_ID"'.out'<nil>`,
-		"#SBATCH -a 1-2 -o /o/%A_%a%% -e /dev/null":  `cpus 1, array [{1 1 2}], output '/o/'"$SLURM_ARRAY_JOB_ID"'_'"$SLURM_ARRAY_TASK_ID"'%'<nil>, error '/dev/null'<nil>`,
+		"#SBATCH -a 1-2 -o /o/%A_%a%% -e /dev/null":  `cpus 1, array [{1 1 2 0}], output '/o/'"$SLURM_ARRAY_JOB_ID"'_'"$SLURM_ARRAY_TASK_ID"'%'<nil>, error '/dev/null'<nil>`,
 		`#SBATCH -o "/o/it's \$(here)"`:              `cpus 1, output '/o/it'\''s $$(here)'<nil>, error '/o/it'\''s $$(here)'<nil>`,
 		"#SBATCH -o /o/%A":                           "error s:2: #SBATCH --output: %A is for arrays: use %j",
 		"#SBATCH -o /o/%4j":                          "error s:2: #SBATCH --output: %4j cannot be followed",
@@ -160,8 +162,8 @@ func TestLines(t *testing.T) {
 		"#PBS -l software=x":                                 "error s:2: #PBS -l: software cannot be followed: walltime",
 		"#PBS -l walltime=1:2:3:4:5":                         `error s:2: #PBS -l: walltime: "1:2:3:4:5" is not a time such as 08:00:00`,
 		"#PBS -l walltime=1:00:00:00":                        "time 24h0m0s, cpus 1",
-		"#PBS -J 1-9:2%3":                                    "cpus 1, array [{1 2 5}], limit 3",
-		"#PBS -t 0-4":                                        "cpus 1, array [{0 1 5}]",
+		"#PBS -J 1-9:2%3":                                    "cpus 1, array [{1 2 5 0}], limit 3",
+		"#PBS -t 0-4":                                        "cpus 1, array [{0 1 5 0}]",
 		"#PBS -W depend=afterok:a:b,afterany:c":              "cpus 1, after [{a ok} {b ok} {c any}]",
 		"#PBS -W umask=022":                                  "error s:2: #PBS -W: umask cannot be followed: depend can",
 		"#PBS -o /o/x -j oe":                                 "cpus 1, output '/o/x'<nil>, error '/o/x'<nil>",
@@ -299,9 +301,9 @@ func TestTasks(t *testing.T) {
 		a := &Array{}
 		var all []int64
 		for range rapid.IntRange(1, 4).Draw(t, "ranges") {
-			r := Range{
-				First: rapid.Int64Range(0, 1000).Draw(t, "first"),
-				Step:  rapid.Int64Range(1, 50).Draw(t, "step"), Count: rapid.Int64Range(1, 20).Draw(t, "count"),
+			r := batch.TaskRange{
+				First: rapid.Int64Range(0, 1000).Draw(t, "first"), Index: int64(len(all)),
+				Step: rapid.Int64Range(1, 50).Draw(t, "step"), Count: rapid.Int64Range(1, 20).Draw(t, "count"),
 			}
 			a.Ranges = append(a.Ranges, r)
 			for i := range r.Count {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // number reads a number from 1 on.
@@ -121,63 +123,40 @@ const maxTasks = 100_000
 
 // Array is which tasks an array has. Index i of the Job is its i-th task.
 type Array struct {
-	Ranges []Range
+	Text   string // without the limit
+	Ranges batch.Array
 	Limit  int64 // of tasks that run at a time; 0 for none
 }
-
-// Range is tasks at equal distances.
-type Range struct{ First, Step, Count int64 }
-
-// Last returns the last task of the range.
-func (r Range) Last() int64 { return r.First + (r.Count-1)*r.Step }
 
 // Tasks returns how many tasks there are, and the least and the greatest of them.
 func (a *Array) Tasks() (n, least, greatest int64) {
 	for i, r := range a.Ranges {
-		n += r.Count
 		if i == 0 || r.First < least {
 			least = r.First
 		}
 		greatest = max(greatest, r.Last())
 	}
-	return n, least, greatest
+	return a.Ranges.Tasks(), least, greatest
 }
-
-var tasks = regexp.MustCompile(`^(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?$`)
 
 // array reads the tasks of an array: 0-9, 1-7:2, 1,3,5-9, each with %LIMIT.
 func array(text string) (*Array, error) {
 	list, most, limited := strings.Cut(text, "%")
-	a := &Array{}
+	a := &Array{Text: list}
+	var err error
 	if limited {
-		var err error
 		if a.Limit, err = number(most); err != nil {
 			return nil, fmt.Errorf("how many run at a time: %w", err)
 		}
 	}
-	seen, n := map[int64]bool{}, int64(0)
-	for part := range strings.SplitSeq(list, ",") {
-		found := tasks.FindStringSubmatch(part)
-		if found == nil {
-			return nil, fmt.Errorf("%q are not tasks such as 0-9, 1-7:2, 1,3,5 or 0-99%%10", text)
-		}
-		r := Range{Step: 1, Count: 1}
-		r.First, _ = strconv.ParseInt(found[1], 10, 64)
-		if found[3] != "" {
-			if r.Step, _ = strconv.ParseInt(found[3], 10, 64); r.Step == 0 {
-				return nil, fmt.Errorf("%q has a step of 0", text)
-			}
-		}
-		if found[2] != "" {
-			last, _ := strconv.ParseInt(found[2], 10, 64)
-			if last < r.First {
-				return nil, fmt.Errorf("%q goes from %d down to %d", text, r.First, last)
-			}
-			r.Count = (last-r.First)/r.Step + 1
-		}
-		if n += r.Count; n > maxTasks {
-			return nil, fmt.Errorf("%q has more than %d tasks", text, maxTasks)
-		}
+	if a.Ranges, err = batch.ParseArray(list); err != nil {
+		return nil, err
+	}
+	if a.Ranges.Tasks() > maxTasks {
+		return nil, fmt.Errorf("%q has more than %d tasks", text, maxTasks)
+	}
+	seen := map[int64]bool{}
+	for _, r := range a.Ranges {
 		for i := range r.Count {
 			id := r.First + i*r.Step
 			if seen[id] {
@@ -185,7 +164,6 @@ func array(text string) (*Array, error) {
 			}
 			seen[id] = true
 		}
-		a.Ranges = append(a.Ranges, r)
 	}
 	return a, nil
 }

@@ -54,7 +54,7 @@ type Event struct {
 	// Reason and Message say why, as the API has it.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Index is the completion index of the pod, and Values are those of the index (jobd.dev/index-env).
+	// Index is the completion index of the pod, and Values are those of the index (jobd.dev/index-env, jobd.dev/array).
 	Index  *int               `json:"index,omitempty"`
 	Values []batch.IndexValue `json:"values,omitempty"`
 	// Container and Stream say where a line of a log comes from, and Line is its text.

@@ -286,13 +286,15 @@ func (m *Manifests) staysSuspended() bool {
 
 // IndexValues returns the values of a Job's indexes; nil if it has none, or they cannot be read.
 func IndexValues(ctx context.Context, client kubernetes.Interface, j *batchv1.Job) *batch.IndexValues {
-	env, ok := batch.IndexEnvOf(j)
-	if !ok {
-		return nil
-	}
-	cm, err := client.CoreV1().ConfigMaps(j.Namespace).Get(ctx, env.ConfigMap, metav1.GetOptions{})
+	values, err := batch.IndexValuesOf(j, func(name string) (map[string]string, error) {
+		cm, err := client.CoreV1().ConfigMaps(j.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return cm.Data, nil
+	})
 	if err != nil {
 		return nil
 	}
-	return &batch.IndexValues{IndexEnv: env, Data: cm.Data}
+	return values
 }

@@ -205,6 +205,7 @@ func (o *Options) array(j *batchv1.Job, s *batchscript.Script, given func(flag s
 	n, _, _ := s.Array.Tasks()
 	j.Spec.Completions = ptr.To(int32(n))
 	o.independent(j, int(n), given)
+	annotate(j, batch.ArrayAnnotation, s.Array.Text)
 	if s.Array.Limit > 0 && !given("parallelism") {
 		j.Spec.Parallelism = ptr.To(min(*j.Spec.Parallelism, int32(s.Array.Limit)))
 	}

@@ -70,10 +70,11 @@ func TestAScriptAsAJob(t *testing.T) {
 	c := pod.Containers[0]
 	got := fmt.Sprint(
 		j.GenerateName, " ", *j.Spec.Completions, *j.Spec.Parallelism, *j.Spec.BackoffLimitPerIndex, j.Spec.BackoffLimit, " ", *j.Spec.Suspend, " ",
-		j.Annotations["jobd.dev/after"], " ", j.Annotations["kubernetes.io/description"], " ", *pod.ActiveDeadlineSeconds, " ",
+		j.Annotations["jobd.dev/array"], " ", j.Annotations["jobd.dev/after"], " ",
+		j.Annotations["kubernetes.io/description"], " ", *pod.ActiveDeadlineSeconds, " ",
 		c.Resources.Limits.Cpu(), " ", c.Resources.Requests.Memory(), " ", c.Resources.Limits[gpu], " ", c.WorkingDir, " ", c.Command[3:],
 	)
-	if want := "train- 5 2 0 <nil> true prep:ok,check:any for the paper 7200 4 8Gi {{2 0} {<nil>} 2 DecimalSI} /work [/var/spool/jobd/Train_it.sh a $$(b)]"; got != want {
+	if want := "train- 5 2 0 <nil> true 1-9:2 prep:ok,check:any for the paper 7200 4 8Gi {{2 0} {<nil>} 2 DecimalSI} /work [/var/spool/jobd/Train_it.sh a $$(b)]"; got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 	if j.Spec.Template.Annotations[batch.ScriptAnnotation] != training {

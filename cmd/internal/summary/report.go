@@ -78,7 +78,7 @@ type Summary struct {
 type Pod struct {
 	Name  string `json:"name"`
 	Index *int   `json:"index,omitempty"`
-	// Values are those of the index (jobd.dev/index-env).
+	// Values are those of the index (jobd.dev/index-env, jobd.dev/array).
 	Values   []batch.IndexValue `json:"values,omitempty"`
 	State    string             `json:"state"`
 	ExitCode *int32             `json:"exitCode,omitempty"`
@@ -258,7 +258,7 @@ func (r *Report) outcomes() []outcome {
 	}
 	told := r.told()
 	for _, i := range slices.Sorted(maps.Keys(told)) {
-		o := outcome{name: fmt.Sprintf("index %d", i), index: &i, pod: last[i], state: told[i], reason: "it did not run"}
+		o := outcome{name: r.indexName(i), index: &i, pod: last[i], state: told[i], reason: "it did not run"}
 		if p := o.pod; p != nil {
 			o.reason, o.kind = reason(p), p.Reason
 			if o.state == "" {
@@ -280,6 +280,15 @@ func (r *Report) outcomes() []outcome {
 		})
 	}
 	return out
+}
+
+// indexName returns what the test of an index is called: with its values, which are the same in each run.
+func (r *Report) indexName(index int) string {
+	name := fmt.Sprintf("index %d", index)
+	if words := r.Values.Words(index); words != "" {
+		name += " (" + printable.XML(words) + ")"
+	}
+	return name
 }
 
 // told returns all indexes, with what the Job says of them; "" where only the pod can say it.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/indexes"
 	"github.com/jobd/jobd/cmd/internal/progress"
 )
@@ -104,6 +105,10 @@ func TestEveryIndexIsATest(t *testing.T) {
 		"one whose pods are no longer known is what the Job says": {Report{
 			Job: indexed(batchv1.JobFailed, "FailedIndexes", "0-1", ptr.To("2,3")),
 		}, "index 0: passed, index 1: passed, index 2: failure failed, index 3: failure failed"},
+		"one of an array has its task": {Report{
+			Job:    indexed(batchv1.JobFailed, "FailedIndexes", "0-1", ptr.To("2,3")),
+			Values: &batch.IndexValues{Array: batch.Array{{First: 1, Step: 1, Count: 4}}},
+		}, "index 0 (task=1): passed, index 1 (task=2): passed, index 2 (task=3): failure failed, index 3 (task=4): failure failed"},
 		"one is what its pod says while the Job may not have counted it": {Report{
 			Job: running, Interrupted: true, Pods: []*progress.Pod{pod("a", 0, progress.Succeeded, 0), pod("b", 1, progress.Running, 0)},
 		}, "index 0: passed, index 1: skipped running, index 2: skipped it did not run, " +
