@@ -61,7 +61,8 @@ func TestIndexesOfVeryManyImages(t *testing.T) {
 		if _, err := i.Ensure(t.Context(), l.name(), corev1.PullNever, nil, nil); err != nil {
 			t.Errorf("after a collection: %v", err)
 		}
-		if _, err := i.manifest(i.inNamespace(t.Context()), imagespec.Descriptor{MediaType: imagespec.MediaTypeImageIndex, Digest: top, Size: int64(len(l.blobs["/v2/x/manifests/1"]))}); err != nil {
+		index := imagespec.Descriptor{MediaType: imagespec.MediaTypeImageIndex, Digest: top, Size: info.Size}
+		if _, err := i.manifest(i.inNamespace(t.Context()), index); err != nil {
 			t.Errorf("after a collection: %v", err)
 		}
 	}
