@@ -149,6 +149,7 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 			client.WithPullUnpack,
 			client.WithPullLabels(labels),
 			client.WithPullSnapshotter(i.options.Snapshotter),
+			client.WithChildLabelMap(partsOfManifests),
 			client.WithImageHandlerWrapper(func(next images.Handler) images.Handler { return i.fetching(t, possession, next) }),
 		)
 		return err
@@ -207,6 +208,27 @@ func (i *Images) resolver(ctx context.Context, try *tries, t *transfer) remotes.
 // maxFetches is how many parts of one image are fetched at a time. Each takes a megabyte or more.
 const maxFetches = 4
 
+// maxIndexes is how many indexes there may be on the way to an image. One is usual.
+const maxIndexes = 8
+
+// partsOfManifests returns the labels by which containerd keeps what a manifest names. What an index names, which may be ten thousands of
+// images, must not be written down before it is known which one is fetched: the database that has it is copied as a whole at each
+// change of any image.
+func partsOfManifests(d imagespec.Descriptor) []string {
+	if images.IsIndexType(d.MediaType) || images.IsManifestType(d.MediaType) {
+		return nil
+	}
+	return images.ChildGCLabels(d)
+}
+
+// keepChosen keeps those of what an index names that are fetched.
+func (i *Images) keepChosen(ctx context.Context, index imagespec.Descriptor, chosen []imagespec.Descriptor) error {
+	_, err := images.SetChildrenLabels(i.client.ContentStore(), func(context.Context, imagespec.Descriptor) ([]imagespec.Descriptor, error) {
+		return chosen, nil
+	})(ctx, index)
+	return err
+}
+
 // newPull returns the transfer of a pull. What it has begun to fetch is continued by the next one of the same repository only. Others
 // may have parts of the same digest, but must neither wait for what another registry sends nor go on with it.
 func newPull(name string, report func(string)) *transfer {
@@ -222,6 +244,10 @@ func (i *Images) fetching(t *transfer, possession possession, next images.Handle
 	return images.HandlerFunc(func(ctx context.Context, d imagespec.Descriptor) ([]imagespec.Descriptor, error) {
 		if err := checkDescriptor(d); err != nil {
 			return nil, err
+		}
+		if images.IsIndexType(d.MediaType) && t.indexes.Add(1) > maxIndexes {
+			return nil, fmt.Errorf("the image is in an index, which is in another one, and so on, more than %d times: %w",
+				maxIndexes, errdefs.ErrInvalidArgument)
 		}
 		if err := t.parts.Acquire(ctx, 1); err != nil {
 			return nil, err
@@ -242,6 +268,9 @@ func (i *Images) fetching(t *transfer, possession possession, next images.Handle
 		crash.At("pull.fetch.after")
 		if err == nil {
 			err = possession.shown(ctx, d)
+		}
+		if err == nil && images.IsIndexType(d.MediaType) {
+			err = i.keepChosen(ctx, d, children)
 		}
 		if images.IsManifestType(d.MediaType) {
 			if len(children) > 0 { // the first one is the config, whatever its type

@@ -44,7 +44,7 @@ func (i *Images) Transfers() []runtime.Transfer {
 
 // restart forgets what was counted for credentials with which nothing was given.
 func (t *transfer) restart() {
-	for _, n := range []*atomic.Int64{&t.received, &t.total, &t.layers, &t.layersDone} {
+	for _, n := range []*atomic.Int64{&t.received, &t.total, &t.layers, &t.layersDone, &t.indexes} {
 		n.Store(0)
 	}
 }

@@ -33,6 +33,7 @@ type transfer struct {
 	origin  string              // where its parts come from
 	parts   *semaphore.Weighted // that are fetched
 	resumed atomic.Bool         // an earlier pull has begun with some of them
+	indexes atomic.Int64        // on the way to the image
 
 	mu       sync.Mutex
 	reported time.Time

@@ -208,6 +208,10 @@ func (n *Network) openBridge(o Options) error {
 		o.Logger.Warn("the kernel does not look at the frames on the bridge: a pod with CAP_NET_RAW can pass for the "+
 			"gateway or for another pod", "bridge", n.bridge.name, "error", err)
 	}
+	if err := n.bridge.boundQueries(); err != nil {
+		o.Logger.Warn("the kernel does not count the queries of pods: one that sends very many keeps the name server from those of others",
+			"bridge", n.bridge.name, "error", err)
+	}
 	if n.bridge.listed != nil {
 		o.Logger.Info("the kernel has no nft expression fib: the rules for ports of the host list its addresses",
 			"bridge", n.bridge.name)

@@ -4,7 +4,10 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/internal/fairshare"
 )
@@ -14,6 +17,8 @@ const (
 	maxConnections = 16
 	// writeTimeout is how long a client may take to read an answer.
 	writeTimeout = 2 * time.Second
+	// unread is how much the kernel may hold of queries over UDP that nobody has read yet, some ten thousand: all clients share it.
+	unread = 4 << 20
 )
 
 // forwarding bounds the queries that resolvers of the host are asked at a time, so that no client uses up what is there
@@ -100,4 +105,17 @@ func (c *fairConn) Write(data []byte) (int, error) {
 func (c *fairConn) Close() error {
 	c.giveBack()
 	return c.Conn.Close()
+}
+
+// holdQueries lets the kernel hold more datagrams than usual, for a moment in which many clients ask and others have the processor.
+func holdQueries(c net.PacketConn) {
+	raw, ok := c.(syscall.Conn)
+	if !ok {
+		return
+	}
+	if socket, err := raw.SyscallConn(); err == nil {
+		_ = socket.Control(func(fd uintptr) { // without CAP_NET_ADMIN it holds what is usual
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, unread)
+		})
+	}
 }

@@ -99,6 +99,7 @@ func Listen(c Config) (*Server, error) {
 		udp.Close()
 		return nil, fmt.Errorf("name server: %w", err)
 	}
+	holdQueries(udp)
 	handler := dns.HandlerFunc(s.answer)
 	s.servers = []*dns.Server{
 		{PacketConn: udp, Handler: handler},
