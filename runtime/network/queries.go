@@ -14,8 +14,9 @@ const (
 	// queriesSuffix makes the name of the nft table of boundQueries from that of the bridge.
 	queriesSuffix = "-queries"
 	nameserver    = 53
-	// maxQueries is how many queries a second each pod may send over UDP to the name server, and burstOfQueries how many at once.
-	maxQueries, burstOfQueries = 500, 1000
+	// maxQueries is how many queries a second each pod may send over UDP to the name server, and burstOfQueries how many at once. A name outside
+	// of the cluster costs ten: five names to try, of two types each.
+	maxQueries, burstOfQueries = 2000, 4000
 )
 
 // boundQueries drops what a pod sends to the name server beyond its pace. All pods share what the kernel holds for the name server until it
