@@ -31,46 +31,21 @@ type Namespaces struct {
 	Others      uintptr // CLONE_NEW* of the other namespaces
 }
 
-// Fork calls fn with the PID of a copy of this process, which stands still in new namespaces.
+// Fork calls fn with the PID of a copy of this process, which stands still in new namespaces. They belong to this
+// process's user: so an OCI runtime may do there what it may not do on the host, where root has fewer capabilities than
+// usual.
 func Fork(n Namespaces, fn func(pid int) error) error {
-	has, err := capabilities()
-	if err != nil {
-		return err
-	}
-	return fork(n, n.owner(has), fn)
-}
-
-// inOthers are the capabilities that root may need in a user namespace of somebody else, as an OCI runtime does that sets limits there.
-const inOthers uint64 = 1<<unix.CAP_KILL | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_NET_RAW | 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_NICE |
-	1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_RESOURCE
-
-// owner returns the user that the user namespace is to belong to: its root. What the kernel counts by user (inotify instances and watches,
-// pending signals, POSIX message queues) it counts for the owner too, so that one pod would take what the host's root, and with it all other
-// pods, may have of it. Where root has fewer capabilities than usual, as in a container, it has to own the namespace, in which it then has
-// all of them.
-func (n Namespaces) owner(has uint64) int {
-	if has&inOthers != inOthers {
-		return root
-	}
-	return n.First
-}
-
-func fork(n Namespaces, owner int, fn func(pid int) error) error {
 	// The process is traced by this thread, and would run on if the thread ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	mapping := []syscall.SysProcIDMap{{ContainerID: 0, HostID: n.First, Size: n.Size}}
 	// It stops before the first instruction of the program, which is only there because there has to be one.
-	var process *os.Process
-	err := asUser(owner, func() (err error) {
-		process, err = os.StartProcess("/proc/self/exe", []string{"jobd: user namespace"}, &os.ProcAttr{
-			Sys: &syscall.SysProcAttr{
-				Cloneflags: unix.CLONE_NEWUSER, Unshareflags: n.Others,
-				UidMappings: mapping, GidMappings: mapping, GidMappingsEnableSetgroups: true,
-				Ptrace: true, Pdeathsig: syscall.SIGKILL,
-			},
-		})
-		return err
+	process, err := os.StartProcess("/proc/self/exe", []string{"jobd: user namespace"}, &os.ProcAttr{
+		Sys: &syscall.SysProcAttr{
+			Cloneflags: unix.CLONE_NEWUSER, Unshareflags: n.Others,
+			UidMappings: mapping, GidMappings: mapping, GidMappingsEnableSetgroups: true,
+			Ptrace: true, Pdeathsig: syscall.SIGKILL,
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("make it: %w", err)

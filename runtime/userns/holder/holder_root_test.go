@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,43 +75,4 @@ func TestProcessesInNewNamespaces(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-}
-
-// What a namespace's users take of what the kernel counts by user, they do not take from root.
-func TestNamespacesBelongToTheirRoot(t *testing.T) {
-	const first = 0x70000000
-	n := Namespaces{First: first, Size: 1 << 16, Others: unix.CLONE_NEWNET}
-	if all, few := n.owner(1<<41-1), n.owner(1<<41-1-1<<unix.CAP_SYS_RESOURCE); all != first || few != root {
-		t.Errorf("they are to belong to user %d, and to user %d where root has few capabilities", all, few)
-	}
-	if testing.Short() || os.Geteuid() != 0 {
-		t.Skip("needs root and no -short")
-	}
-	before, err := capabilities()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []int{first, root} {
-		if err := fork(n, want, func(pid int) error {
-			namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
-			if err != nil {
-				return err
-			}
-			defer namespace.Close()
-			var owner uint32
-			if _, _, errno := unix.Syscall(unix.SYS_IOCTL, namespace.Fd(), unix.NS_GET_OWNER_UID, uintptr(unsafe.Pointer(&owner))); errno != 0 {
-				return errno
-			}
-			if int(owner) != want {
-				t.Errorf("it belongs to user %d, want %d", owner, want)
-			}
-			real, effective, saved := unix.Getresuid()
-			if after, err := capabilities(); real != root || effective != root || saved != root || after != before || err != nil {
-				t.Errorf("the thread is still user %d, %d, %d, with the capabilities %x, %v", real, effective, saved, after, err)
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
