@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubectl/pkg/util"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/cmd/internal/about"
 )
 
 // runsOf returns the Jobs that a CronJob has started, and those that were made from it by hand, the latest first.
@@ -179,7 +180,7 @@ func createFromCronJob(
 	ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, cmd *cobra.Command, from, name string,
 	args []string, asCommand bool,
 ) error {
-	objects, err := named(f, []string{"cronjobs"}, []string{from})
+	objects, err := about.Named(f, []string{"cronjobs"}, []string{from})
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func createFromCronJob(
 	if err != nil {
 		return err
 	}
-	cj, err := client.BatchV1().CronJobs(objects[0].namespace).Get(ctx, objects[0].name, metav1.GetOptions{})
+	cj, err := client.BatchV1().CronJobs(objects[0].Namespace).Get(ctx, objects[0].Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/internal/printable"
 )
 
@@ -202,16 +203,16 @@ func (o *historyOptions) query(f cmdutil.Factory, args []string) (q history.Quer
 	if len(args) == 1 && (args[0] == "jobs" || args[0] == "job") {
 		return q, nil
 	}
-	objects, err := named(f, historical, args)
+	objects, err := about.Named(f, historical, args)
 	switch {
 	case err != nil:
 		return q, err
 	case len(objects) > 1:
 		return q, errors.New("name one Job, CronJob or JobSet, or select Jobs with --selector")
-	case objects[0].resource == "cronjobs":
-		q.CronJob = objects[0].name
-	case objects[0].resource == "jobsets":
-		of, err := labels.NewRequirement(jobsetv1.JobSetNameKey, operator.Equals, []string{objects[0].name})
+	case objects[0].Resource == "cronjobs":
+		q.CronJob = objects[0].Name
+	case objects[0].Resource == "jobsets":
+		of, err := labels.NewRequirement(jobsetv1.JobSetNameKey, operator.Equals, []string{objects[0].Name})
 		if err != nil {
 			return q, err
 		}
@@ -220,7 +221,7 @@ func (o *historyOptions) query(f cmdutil.Factory, args []string) (q history.Quer
 		}
 		q.Labels = q.Labels.Add(*of)
 	default:
-		q.Name = objects[0].name
+		q.Name = objects[0].Name
 	}
 	return q, nil
 }

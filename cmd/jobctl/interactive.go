@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/cmd/internal/interactive"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/internal/printable"
@@ -174,7 +175,7 @@ func (s submitter) sayWhy(client kubernetes.Interface, pod *corev1.Pod, remove, 
 		}
 		var answer *why.Explanation
 		if err == nil && !quiet {
-			answer, err = explain(ctx, client, object{"pods", pod.Namespace, pod.Name})
+			answer, err = explain(ctx, client, about.Object{Resource: "pods", Namespace: pod.Namespace, Name: pod.Name})
 		}
 		cancel()
 		if err != nil || quiet {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/jobd/jobd/cmd/internal/manual"
 	"github.com/jobd/jobd/cmd/internal/overssh"
+	"github.com/jobd/jobd/cmd/internal/watch"
 	"github.com/jobd/jobd/internal/ask"
 
 	_ "github.com/jobd/jobd/cmd/internal/translations"
@@ -91,7 +92,8 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	root.AddCommand(own.submitCommand(), own.followCommand(), own.moveCommand(), newWhyCommand(factory, streams, own.words),
 		newRetryCommand(factory, streams, own.words), newSuspendCommand(factory, streams), newResumeCommand(factory, streams),
 		newPauseCommand(factory, streams), newContinueCommand(factory, streams), newPrioritizeCommand(factory, streams),
-		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newResultsCommand(factory, streams), newWatchCommand(factory, streams),
+		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newResultsCommand(factory, streams),
+		watch.NewCommand(factory, streams, suspendOne),
 		newSimulateCommand(factory, streams), newDashboardCommand(factory, streams), newImageCommand(dial, streams),
 		newDfCommand(ask.Daemon(dial), streams), newNotifyCommand(ask.Daemon(dial), streams), newKubeconfigCommand(dial, streams),
 		newContextCommand(flags, streams), newFleetCommand(factory, streams), newPassCommand(dial, streams), manual.Command("1"))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubectl/pkg/util/completion"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/cmd/internal/about"
 )
 
 // newPrioritizeCommand makes the command that puts Jobs first in the queue.
@@ -42,7 +43,7 @@ It sets the annotation ` + batch.PrioritizedAnnotation + ` of the Job to the cur
 }
 
 func prioritize(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, undo bool) error {
-	objects, err := named(f, []string{"jobs"}, args)
+	objects, err := about.Named(f, []string{"jobs"}, args)
 	if err != nil {
 		return err
 	}
@@ -55,21 +56,21 @@ func prioritize(ctx context.Context, f cmdutil.Factory, streams genericiooptions
 		done = "put back"
 	}
 	for _, o := range objects {
-		j, err := client.BatchV1().Jobs(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+		j, err := client.BatchV1().Jobs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		if end := batch.End(&j.Status); end != nil && !undo {
 			help := ""
 			if set, _ := batch.SetOf(j); end.Type == batchv1.JobFailed && set == "" {
-				help = ": jobctl retry jobs/" + o.name + " runs again what failed"
+				help = ": jobctl retry jobs/" + o.Name + " runs again what failed"
 			}
-			return fmt.Errorf("job %s has finished (%s), so nothing of it waits%s", o.name, end.Type, help)
+			return fmt.Errorf("job %s has finished (%s), so nothing of it waits%s", o.Name, end.Type, help)
 		}
 		if err := setTime(ctx, client, j, batch.PrioritizedAnnotation, !undo, "jobctl-prioritize"); err != nil {
 			return err
 		}
-		fmt.Fprintf(streams.Out, "job.batch/%s %s\n", o.name, done)
+		fmt.Fprintf(streams.Out, "job.batch/%s %s\n", o.Name, done)
 	}
 	return nil
 }

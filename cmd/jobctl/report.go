@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -19,13 +17,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
-	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/indexes"
 	wire "github.com/jobd/jobd/api/picture"
-	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/cmd/internal/page"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/daemon/picture"
@@ -35,9 +32,6 @@ const (
 	// reportedCells and reportedLogs are of how many failed cells and pods a report has the details.
 	reportedCells = 100
 	reportedLogs  = 10
-	// reportedLines and reportedBytes are how much it has of a log.
-	reportedLines = 30
-	reportedBytes = 8 << 10
 	// reportedEvents is how many events it has.
 	reportedEvents = 300
 )
@@ -59,7 +53,7 @@ Of a JobSet it shows the groups with the states of their Jobs and what they wait
 
   # For programs
   jobctl report jobs/train --json | jq '.picture.failures.groups[] | {exitCode, cells, line}'`,
-		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, drawn),
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, about.Drawn),
 		Run: func(cmd *cobra.Command, args []string) {
 			cmdutil.CheckErr(writeReport(contextOf(cmd), f, streams, args, asJSON))
 		},
@@ -69,7 +63,7 @@ Of a JobSet it shows the groups with the states of their Jobs and what they wait
 }
 
 func writeReport(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, asJSON bool) error {
-	objects, err := named(f, drawn, args)
+	objects, err := about.Named(f, about.Drawn, args)
 	if err != nil {
 		return err
 	}
@@ -81,11 +75,11 @@ func writeReport(ctx context.Context, f cmdutil.Factory, streams genericiooption
 	if err != nil {
 		return err
 	}
-	about := newReport
-	if of.resource == "jobsets" {
-		about = newSetReport
+	collect := newReport
+	if of.Resource == "jobsets" {
+		collect = newSetReport
 	}
-	r, err := about(ctx, client, of.namespace, of.name)
+	r, err := collect(ctx, client, of.Namespace, of.Name)
 	if err != nil {
 		return err
 	}
@@ -105,14 +99,14 @@ func newReport(ctx context.Context, client kubernetes.Interface, namespace, name
 		return nil, err
 	}
 	r.Picture = &wire.Picture{}
-	if err := askPicture(ctx, client, namespace, name, wire.Options{}, r.Picture); err != nil {
+	if err := about.Picture(ctx, client, namespace, name, wire.Options{}, r.Picture); err != nil {
 		return nil, err
 	}
 	r.Picture.Cursor = "" // nobody can ask with it later
 	if r.Manifest, err = page.ManifestOf(j); err != nil {
 		return nil, err
 	}
-	if said, err := explain(ctx, client, object{"jobs", namespace, name}); err == nil {
+	if said, err := explain(ctx, client, about.Object{Resource: "jobs", Namespace: namespace, Name: name}); err == nil {
 		r.Why = said
 	}
 	cells := 0
@@ -121,7 +115,7 @@ func newReport(ctx context.Context, client kubernetes.Interface, namespace, name
 			for c := int(first); c <= int(last) && cells < reportedCells; c++ {
 				var pods wire.CellPods
 				cells++
-				if err := askPicture(ctx, client, namespace, name, wire.Options{Cell: &c}, &pods); err == nil {
+				if err := about.Picture(ctx, client, namespace, name, wire.Options{Cell: &c}, &pods); err == nil {
 					r.Cells = append(r.Cells, pods)
 				}
 			}
@@ -129,7 +123,7 @@ func newReport(ctx context.Context, client kubernetes.Interface, namespace, name
 		if i >= reportedLogs {
 			continue
 		}
-		if text, err := lastLines(ctx, client, namespace, g.Pod); err == nil && text != "" {
+		if text, err := about.LastLines(ctx, client, namespace, g.Pod); err == nil && text != "" {
 			if r.Logs == nil {
 				r.Logs = map[string]string{}
 			}
@@ -152,13 +146,13 @@ func newSetReport(ctx context.Context, client kubernetes.Interface, namespace, n
 	if err != nil {
 		return nil, err
 	}
-	if r.Set, err = askSetPicture(ctx, client, namespace, name); err != nil {
+	if r.Set, err = about.SetPicture(ctx, client, namespace, name); err != nil {
 		return nil, err
 	}
 	if r.Manifest, err = page.ManifestOfSet(js); err != nil {
 		return nil, err
 	}
-	if said, err := explain(ctx, client, object{"jobsets", namespace, name}); err == nil {
+	if said, err := explain(ctx, client, about.Object{Resource: "jobsets", Namespace: namespace, Name: name}); err == nil {
 		r.Why = said
 	}
 	r.Events = eventsAbout(ctx, client, js)
@@ -210,54 +204,6 @@ func pastWords(pods []history.Pod) func(index int) string {
 		return nil
 	}
 	return func(index int) string { return values[index] }
-}
-
-// askPicture asks the server for the picture of a Job, or for a part of it.
-func askPicture(ctx context.Context, client kubernetes.Interface, namespace, name string, o wire.Options, into any) error {
-	request := client.BatchV1().RESTClient().Get().Namespace(namespace).Resource("jobs").Name(name).SubResource("picture")
-	for parameter, values := range o.Parameters() {
-		request.Param(parameter, values[0])
-	}
-	answer := request.Do(ctx)
-	if err := answer.Error(); apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-		if _, there := client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{}); there != nil {
-			return there
-		}
-		return errors.New("the server draws no pictures of Jobs: it is not jobd, or an older one")
-	} else if err != nil {
-		return err
-	}
-	raw, err := answer.Raw()
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("the server's answer: %w", err)
-	}
-	return nil
-}
-
-// lastLines returns the end of what a pod has printed, of its container that has failed if there is one.
-func lastLines(ctx context.Context, client kubernetes.Interface, namespace, name string) (string, error) {
-	p, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	container := ""
-	for c := range podspec.Statuses(p) {
-		if end := c.State.Terminated; end != nil && podspec.HasFailed(&p.Spec, c.Name, end) {
-			container = c.Name
-		}
-	}
-	log, err := client.CoreV1().Pods(namespace).GetLogs(name, &corev1.PodLogOptions{
-		Container: container, TailLines: ptr.To[int64](reportedLines), LimitBytes: ptr.To[int64](reportedBytes),
-	}).Stream(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer log.Close()
-	text, err := io.ReadAll(log)
-	return string(text), err
 }
 
 // eventsAbout returns the last events about an object, the oldest first; none if they cannot be read.

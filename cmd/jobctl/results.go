@@ -27,6 +27,7 @@ import (
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/indexes"
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/internal/printable"
 )
@@ -86,7 +87,7 @@ func writeResults(ctx context.Context, f cmdutil.Factory, streams genericiooptio
 	if !slices.Contains([]string{"", "csv", "json"}, output) {
 		return fmt.Errorf("--output: %q is not known: one of csv, json", output)
 	}
-	job, err := oneJob(f, args, "results are those of one")
+	job, err := about.OneJob(f, args, "results are those of one")
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func writeResults(ctx context.Context, f cmdutil.Factory, streams genericiooptio
 	if err != nil {
 		return err
 	}
-	r, leftOut, err := resultsOf(ctx, client, job.namespace, job.name)
+	r, leftOut, err := resultsOf(ctx, client, job.Namespace, job.Name)
 	if err != nil {
 		return err
 	}

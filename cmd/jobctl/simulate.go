@@ -32,6 +32,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/jobset"
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/requests"
@@ -255,7 +256,7 @@ func amounts(list string) (requests.Resources, error) {
 
 // recorded reads a Job and its pods from the server.
 func (s *simulate) recorded(ctx context.Context) (*batchv1.Job, []*corev1.Pod, error) {
-	objects, err := named(s.f, []string{"jobs"}, []string{s.from})
+	objects, err := about.Named(s.f, []string{"jobs"}, []string{s.from})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -264,11 +265,11 @@ func (s *simulate) recorded(ctx context.Context) (*batchv1.Job, []*corev1.Pod, e
 		return nil, nil, err
 	}
 	of := objects[0]
-	j, err := client.BatchV1().Jobs(of.namespace).Get(ctx, of.name, metav1.GetOptions{})
+	j, err := client.BatchV1().Jobs(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := client.CoreV1().Pods(of.namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(j.Spec.Selector)})
+	list, err := client.CoreV1().Pods(of.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(j.Spec.Selector)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -279,7 +280,7 @@ func (s *simulate) recorded(ctx context.Context) (*batchv1.Job, []*corev1.Pod, e
 		}
 	}
 	if len(pods) == 0 {
-		return nil, nil, fmt.Errorf("jobs/%s has no pods any more, so there is nothing to take from it", of.name)
+		return nil, nil, fmt.Errorf("jobs/%s has no pods any more, so there is nothing to take from it", of.Name)
 	}
 	return j, pods, nil
 }

@@ -2,25 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/why"
-	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/cmd/internal/about"
 )
 
 // explained are the kinds that can be explained.
@@ -64,7 +59,7 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 	if output != "" && output != "json" && output != "yaml" {
 		return fmt.Errorf("unknown output format %q: one of json, yaml", output)
 	}
-	objects, err := named(f, explained, args)
+	objects, err := about.Named(f, explained, args)
 	if err != nil {
 		return err
 	}
@@ -125,120 +120,21 @@ func whatHistoryHas(j *history.Job) string {
 	return words + fmt.Sprintf(". All that is left of it: jobctl report jobs/%s >job.html", name)
 }
 
-// object names an object as people do on the command line.
-type object struct{ resource, namespace, name string }
-
-// oneJob returns the Job that the arguments name. Why says why it can be one only.
-func oneJob(f cmdutil.Factory, args []string, why string) (object, error) {
-	objects, err := named(f, []string{"jobs"}, args)
-	switch {
-	case err != nil:
-		return object{}, err
-	case len(objects) != 1:
-		return object{}, errors.New("name one Job: " + why)
-	}
-	return objects[0], nil
-}
-
-// named returns the objects that the arguments name, as in "jobs/pi", "job pi" or "pi", which is a Job. Their kinds must
-// be among the given ones.
-func named(f cmdutil.Factory, kinds, args []string) ([]object, error) {
-	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
-	}
-	all := false
-	for _, arg := range args {
-		all = all || strings.Contains(arg, "/")
-	}
-	switch {
-	case len(args) == 0:
-		return nil, fmt.Errorf("no object was named: give %s", strings.Join(alternativesOf(kinds), ", "))
-	case len(args) == 1 && !all:
-		args = []string{kinds[0] + "/" + args[0]}
-	case !all:
-		var slashed []string
-		for _, name := range args[1:] {
-			slashed = append(slashed, args[0]+"/"+name)
-		}
-		args = slashed
-	}
-	mapper, err := f.ToRESTMapper()
-	if err != nil {
-		return nil, err
-	}
-	var objects []object
-	for _, arg := range args {
-		kind, name, ok := strings.Cut(arg, "/")
-		if !ok || name == "" || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("%q does not name an object: %s", arg, strings.Join(alternativesOf(kinds), ", "))
-		}
-		gvr, err := mapper.ResourceFor(schema.ParseGroupResource(strings.ToLower(kind)).WithVersion(""))
-		if err != nil {
-			return nil, err
-		}
-		known := false
-		for _, k := range kinds {
-			known = known || gvr.Resource == k
-		}
-		if !known {
-			return nil, fmt.Errorf("%s are not %s", gvr.Resource, strings.Join(kinds, " or "))
-		}
-		objects = append(objects, object{gvr.Resource, namespace, name})
-	}
-	return objects, nil
-}
-
-func alternativesOf(kinds []string) (all []string) {
-	for _, kind := range kinds {
-		all = append(all, kind+"/NAME")
-	}
-	return all
-}
-
 // explain asks the server why an object is in its state. If the server has no answer to that, it is put together from
 // what its API shows.
-func explain(ctx context.Context, client kubernetes.Interface, o object) (*why.Explanation, error) {
+func explain(ctx context.Context, client kubernetes.Interface, o about.Object) (*why.Explanation, error) {
 	of, err := readExplained(ctx, client, o)
-	if apierrors.IsNotFound(err) && o.resource == "jobs" {
-		if said, unknown := askServerWhy(ctx, client, o); unknown == nil {
+	if apierrors.IsNotFound(err) && o.Resource == "jobs" {
+		if said, unknown := about.Why(ctx, client, o); unknown == nil {
 			return said, nil // a success is expected of its name
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	said, err := askServerWhy(ctx, client, o)
+	said, err := about.Why(ctx, client, o)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 		return explainFromAPI(ctx, client, of)
 	}
 	return said, err
-}
-
-// askServerWhy asks a server that knows it why an object is in its state.
-func askServerWhy(ctx context.Context, client kubernetes.Interface, o object) (*why.Explanation, error) {
-	answer := askedWhy(client, o).Do(ctx)
-	if err := answer.Error(); err != nil { // not Raw's error, which does not have the server's words
-		return nil, err
-	}
-	raw, err := answer.Raw()
-	if err != nil {
-		return nil, err
-	}
-	said := &why.Explanation{}
-	if err := json.Unmarshal(raw, said); err != nil {
-		return nil, fmt.Errorf("the server's answer: %w", err)
-	}
-	return said, nil
-}
-
-func askedWhy(client kubernetes.Interface, o object) *rest.Request {
-	api := client.BatchV1().RESTClient()
-	switch o.resource {
-	case "jobsets":
-		return client.Discovery().RESTClient().Get().AbsPath(submit.JobSetsPath(o.namespace), o.name, "why")
-	case "pods":
-		api = client.CoreV1().RESTClient()
-	}
-	return api.Get().Namespace(o.namespace).Resource(o.resource).Name(o.name).SubResource("why")
 }

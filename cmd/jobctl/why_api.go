@@ -17,6 +17,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/cmd/internal/submit"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/causes/parents"
@@ -25,16 +26,16 @@ import (
 )
 
 // readExplained reads an object that is to be explained.
-func readExplained(ctx context.Context, client kubernetes.Interface, o object) (runtime.Object, error) {
-	switch o.resource {
+func readExplained(ctx context.Context, client kubernetes.Interface, o about.Object) (runtime.Object, error) {
+	switch o.Resource {
 	case "pods":
-		return client.CoreV1().Pods(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+		return client.CoreV1().Pods(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	case "cronjobs":
-		return client.BatchV1().CronJobs(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+		return client.BatchV1().CronJobs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	case "jobsets":
-		return submit.GetJobSet(ctx, client, o.namespace, o.name)
+		return submit.GetJobSet(ctx, client, o.Namespace, o.Name)
 	}
-	return client.BatchV1().Jobs(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+	return client.BatchV1().Jobs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 }
 
 // eventsOf bounds for how many pods of a Job events are read.

@@ -1,5 +1,5 @@
 // Package terminal draws Jobs for a terminal: the list of them (Overview), and the picture of one in half blocks (Draw). It
-// only makes lines that fit; keys and requests are jobctl's. What others have written is shown without anything that could
+// only makes lines that fit; keys and requests are cmd/internal/watch's. What others have written is shown without anything that could
 // move the cursor or change the terminal.
 package terminal
 

@@ -1,4 +1,6 @@
-package main
+// Package watch is `jobctl watch`: it asks the server again and again for Jobs and their pictures, shows them in a terminal and does what keys
+// are for, or prints them where there is no terminal. The lines on the screen are made by cmd/internal/terminal, which knows no server.
+package watch
 
 import (
 	"context"
@@ -15,27 +17,31 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/cmd/internal/progress"
 	"github.com/jobd/jobd/cmd/internal/terminal"
 )
 
 const (
-	// watchFrame is between two drawings.
-	watchFrame = 100 * time.Millisecond
-	// watchNote is how long what a key has done is shown.
-	watchNote = 3 * time.Second
+	// frame is between two drawings.
+	frame = 100 * time.Millisecond
+	// noteShown is how long what a key has done is shown.
+	noteShown = 3 * time.Second
 )
 
-// drawn are the kinds that have a picture.
-var drawn = []string{"jobs", "jobsets"}
+// Suspend suspends a Job that was named, or lets it go on, and writes to the streams what it has done.
+type Suspend func(
+	ctx context.Context, client kubernetes.Interface, streams genericiooptions.IOStreams, obj runtime.Object, suspend, named bool,
+) error
 
-// newWatchCommand makes the command that shows Jobs in a terminal.
-func newWatchCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+// NewCommand makes the command that shows Jobs in a terminal.
+func NewCommand(f cmdutil.Factory, streams genericiooptions.IOStreams, suspend Suspend) *cobra.Command {
 	var everywhere bool
 	cmd := &cobra.Command{
 		Use:                   "watch [jobs/NAME | jobsets/NAME] [-A]",
@@ -54,17 +60,19 @@ With NO_COLOR, states are letters. Where the output is not a terminal, or one th
 
   # The groups of a JobSet
   jobctl watch jobsets/train`,
-		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, drawn),
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, about.Drawn),
 		Run: func(cmd *cobra.Command, args []string) {
-			cmdutil.CheckErr(watchJobs(contextOf(cmd), f, streams, args, everywhere))
+			cmdutil.CheckErr(watchJobs(cmd.Context(), f, streams, suspend, args, everywhere))
 		},
 	}
 	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Include all namespaces")
 	return cmd
 }
 
-func watchJobs(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, everywhere bool) error {
-	w := &watcher{f: f, answers: make(chan answer), keys: make(chan string), wake: make(chan struct{}, 1)}
+func watchJobs(
+	ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, suspend Suspend, args []string, everywhere bool,
+) error {
+	w := &watcher{f: f, setSuspended: suspend, answers: make(chan answer), keys: make(chan string), wake: make(chan struct{}, 1)}
 	var err error
 	if w.namespace, _, err = f.ToRawKubeConfigLoader().Namespace(); err != nil {
 		return err
@@ -73,7 +81,7 @@ func watchJobs(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 		w.namespace, w.other = "", w.namespace
 	}
 	if len(args) > 0 && !(len(args) == 1 && slices.Contains([]string{"jobs", "job"}, args[0])) {
-		objects, err := named(f, drawn, args)
+		objects, err := about.Named(f, about.Drawn, args)
 		if err != nil {
 			return err
 		}
@@ -99,15 +107,16 @@ func watchJobs(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 
 // watcher is what is on the screen. All but ask serves one goroutine.
 type watcher struct {
-	f         cmdutil.Factory
-	client    kubernetes.Interface
-	namespace string // empty for all
-	style     terminal.Style
+	f            cmdutil.Factory
+	client       kubernetes.Interface
+	setSuspended Suspend
+	namespace    string // empty for all
+	style        terminal.Style
 
-	job     *object // whose picture is shown, a Job or a JobSet; nil for the overview
-	only    bool    // there is no overview behind it
-	set     *object // the JobSet that is behind it all; nil for none
-	labels  string  // a selector of the Jobs of an overview
+	job     *about.Object // whose picture is shown, a Job or a JobSet; nil for the overview
+	only    bool          // there is no overview behind it
+	set     *about.Object // the JobSet that is behind it all; nil for none
+	labels  string        // a selector of the Jobs of an overview
 	view    terminal.View
 	setView terminal.SetView
 	failure int // that is chosen
@@ -163,7 +172,7 @@ func (w *watcher) run(ctx context.Context, in, screen *os.File) error {
 	go w.ask(ctx)
 	go w.askWhy(ctx)
 	go w.read(ctx, in)
-	ticker := time.NewTicker(watchFrame)
+	ticker := time.NewTicker(frame)
 	defer ticker.Stop()
 	changed, drawn := true, ""
 	for {
@@ -205,7 +214,7 @@ func (w *watcher) draw(screen *os.File) string {
 	switch {
 	case w.title != "":
 		lines = terminal.Text(w.title, w.text, w.from, w.style)
-	case w.job != nil && w.job.resource == "jobsets":
+	case w.job != nil && w.job.Resource == "jobsets":
 		lines = terminal.DrawSet(&w.setView, w.style)
 	case w.job != nil:
 		lines = terminal.Draw(&w.view, w.failure, w.style)
@@ -228,7 +237,7 @@ func (w *watcher) draw(screen *os.File) string {
 }
 
 // aim chooses what is asked for.
-func (w *watcher) aim(job *object) {
+func (w *watcher) aim(job *about.Object) {
 	w.mu.Lock()
 	w.asking, w.cursor, w.failed = answer{of: job, within: w.namespace, labels: w.labels}, "", ""
 	w.mu.Unlock()
@@ -254,7 +263,7 @@ func (w *watcher) take(a answer) error {
 		w.note = a.err.Error()
 		return nil
 	}
-	if w.confirm == nil && time.Since(w.noted) >= watchNote {
+	if w.confirm == nil && time.Since(w.noted) >= noteShown {
 		w.note = ""
 	}
 	if a.set != nil {

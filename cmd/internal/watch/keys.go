@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"bytes"
@@ -17,11 +17,12 @@ import (
 	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/cmd/internal/terminal"
 )
 
-// watchedLines is how much is shown of a log.
-const watchedLines = 1000
+// mostLines is how much is shown of a log.
+const mostLines = 1000
 
 // read reads keys: single characters, or their names.
 func (w *watcher) read(ctx context.Context, in io.Reader) {
@@ -54,13 +55,13 @@ func (w *watcher) read(ctx context.Context, in io.Reader) {
 }
 
 // chosen returns what keys are about; nil if there is nothing.
-func (w *watcher) chosen() *object {
+func (w *watcher) chosen() *about.Object {
 	if w.job != nil {
 		return w.job
 	}
 	if w.list.Selected < len(w.list.Jobs) {
 		j := &w.list.Jobs[w.list.Selected]
-		return &object{"jobs", j.Namespace, j.Name}
+		return &about.Object{Resource: "jobs", Namespace: j.Namespace, Name: j.Name}
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 	case key == "esc" && w.set != nil && (w.job == nil || *w.job != *w.set):
 		w.aim(w.set)
 		return true
-	case w.job != nil && w.job.resource == "jobsets":
+	case w.job != nil && w.job.Resource == "jobsets":
 		w.setKey(ctx, key, step, *w.job)
 		return true
 	case w.job == nil && w.listKey(key, step):
@@ -144,28 +145,28 @@ func (w *watcher) press(ctx context.Context, key string) bool {
 		w.note = w.suspend(ctx, *of)
 		w.hurry()
 	case "x":
-		w.note = fmt.Sprintf("Delete job %s and its pods? y/n", of.name)
+		w.note = fmt.Sprintf("Delete job %s and its pods? y/n", of.Name)
 		w.confirm = func() string {
 			background := metav1.DeletePropagationBackground
-			if err := w.client.BatchV1().Jobs(of.namespace).Delete(ctx, of.name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+			if err := w.client.BatchV1().Jobs(of.Namespace).Delete(ctx, of.Name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 				return err.Error()
 			}
 			if w.job != nil && !w.only {
 				w.aim(nil)
 			}
-			return "job " + of.name + " deleted"
+			return "job " + of.Name + " deleted"
 		}
 	}
 	return true
 }
 
 // showWhy shows why something is as it is, in full.
-func (w *watcher) showWhy(ctx context.Context, of object) {
+func (w *watcher) showWhy(ctx context.Context, of about.Object) {
 	_, text, answers := w.explain(ctx, of)
 	if !answers {
 		text = "The server does not say why."
 	}
-	w.show("why "+of.resource+"/"+of.name, text, nil, false)
+	w.show("why "+of.Resource+"/"+of.Name, text, nil, false)
 }
 
 // show puts a text over all else, from its beginning or from its end.
@@ -181,24 +182,24 @@ func (w *watcher) show(title, text string, err error, end bool) {
 }
 
 // logs shows what the pod of the chosen failure has printed or, if there is none, the Job.
-func (w *watcher) logs(ctx context.Context, of object) {
+func (w *watcher) logs(ctx context.Context, of about.Object) {
 	if w.job != nil && w.view.Failures != nil && w.failure < len(w.view.Failures.Groups) {
 		pod := w.view.Failures.Groups[w.failure].Pod
-		text, err := lastLines(ctx, w.client, of.namespace, pod)
+		text, err := about.LastLines(ctx, w.client, of.Namespace, pod)
 		w.show("pods/"+pod, text, err, true)
 		return
 	}
-	answer := w.client.BatchV1().RESTClient().Get().Namespace(of.namespace).Resource("jobs").Name(of.name).SubResource("log").
-		Param("tailLines", fmt.Sprint(watchedLines)).Param("prefix", "true").Param("limitBytes", fmt.Sprint(1<<20)).Do(ctx)
+	answer := w.client.BatchV1().RESTClient().Get().Namespace(of.Namespace).Resource("jobs").Name(of.Name).SubResource("log").
+		Param("tailLines", fmt.Sprint(mostLines)).Param("prefix", "true").Param("limitBytes", fmt.Sprint(1<<20)).Do(ctx)
 	err := answer.Error()
 	text, _ := answer.Raw()
-	w.show("jobs/"+of.name, string(text), err, true)
+	w.show("jobs/"+of.Name, string(text), err, true)
 }
 
 // describe shows the Job or JobSet, or the pod of the chosen failure, as jobctl describe does.
-func (w *watcher) describe(of object) {
-	kind, name := schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}, of.name
-	if of.resource == "jobsets" {
+func (w *watcher) describe(of about.Object) {
+	kind, name := schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}, of.Name
+	if of.Resource == "jobsets" {
 		kind = schema.GroupKind{Group: jobsetv1.GroupVersion.Group, Kind: "JobSet"}
 	}
 	if w.job != nil && w.view.Failures != nil && w.failure < len(w.view.Failures.Groups) {
@@ -217,21 +218,21 @@ func (w *watcher) describe(of object) {
 		if err != nil {
 			return "", err
 		}
-		return describer.Describe(of.namespace, name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
+		return describer.Describe(of.Namespace, name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
 	}()
 	w.show(strings.ToLower(kind.Kind)+"s/"+name, text, err, false)
 }
 
 // suspend suspends a Job, or lets it go on, and returns what it has done.
-func (w *watcher) suspend(ctx context.Context, of object) string {
-	j, err := w.client.BatchV1().Jobs(of.namespace).Get(ctx, of.name, metav1.GetOptions{})
+func (w *watcher) suspend(ctx context.Context, of about.Object) string {
+	j, err := w.client.BatchV1().Jobs(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
 	if err != nil {
 		return err.Error()
 	}
 	j.APIVersion, j.Kind = "batch/v1", "Job"
 	var said bytes.Buffer
 	streams := genericiooptions.IOStreams{Out: &said, ErrOut: &said}
-	if err := suspendOne(ctx, w.client, streams, j, !ptr.Deref(j.Spec.Suspend, false), true); err != nil {
+	if err := w.setSuspended(ctx, w.client, streams, j, !ptr.Deref(j.Spec.Suspend, false), true); err != nil {
 		return err.Error()
 	}
 	return strings.TrimSpace(said.String())

@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/cmd/internal/terminal"
 )
 
@@ -24,12 +25,12 @@ func (w *watcher) arrange() {
 	}
 	w.list.Selected = max(0, min(w.list.Selected, len(w.list.Jobs)-1))
 	var listed []batchv1.Job
-	for _, j := range w.list.Jobs[max(0, w.list.Selected-watchedReasons):] {
+	for _, j := range w.list.Jobs[max(0, w.list.Selected-mostReasons):] {
 		switch batch.State(&j) {
 		case batch.StateWaiting, batch.StateFailing, batch.StateFailed:
 			listed = append(listed, j)
 		}
-		if len(listed) == watchedReasons {
+		if len(listed) == mostReasons {
 			break
 		}
 	}
@@ -93,11 +94,11 @@ func (w *watcher) choose() {
 }
 
 // retry runs again what has failed of a Job, and returns what it has done.
-func (w *watcher) retry(ctx context.Context, of object) string {
-	err := w.client.BatchV1().RESTClient().Post().Namespace(of.namespace).Resource("jobs").Name(of.name).SubResource("retry").
+func (w *watcher) retry(ctx context.Context, of about.Object) string {
+	err := w.client.BatchV1().RESTClient().Post().Namespace(of.Namespace).Resource("jobs").Name(of.Name).SubResource("retry").
 		SetHeader("Content-Type", "application/json").Body([]byte("{}")).Do(ctx).Error()
 	if err != nil {
 		return err.Error()
 	}
-	return "job " + of.name + " runs again what has failed"
+	return "job " + of.Name + " runs again what has failed"
 }

@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/jobd/jobd/cmd/internal/about"
 	"github.com/jobd/jobd/cmd/internal/submit"
 )
 
@@ -76,12 +77,12 @@ func TestWatchIntoAPipe(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, err := kubernetes.NewForConfig(&rest.Config{Host: host, Transport: &answers{answer: tc.answer}})
+				client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://jobd", Transport: &answers{answer: tc.answer}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				var out, errOut bytes.Buffer
-				w := &watcher{client: client, job: &object{"jobs", "default", "x"}}
+				w := &watcher{client: client, job: &about.Object{Resource: "jobs", Namespace: "default", Name: "x"}}
 				begin := time.Now()
 				err = w.print(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errOut})
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {

@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/jobd/jobd/cmd/internal/terminal"
 )
 
-// watchPrint is between two questions where the pictures are printed.
-const watchPrint = 2 * time.Second
+// printPause is between two questions where the pictures are printed.
+const printPause = 2 * time.Second
 
 // print prints the picture of a Job or a JobSet whenever it has changed, until it has ended. When the server is out of reach, since
 // it is being restarted for example, it goes on as jobctl follow does.
@@ -60,14 +60,14 @@ func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(watchPrint):
+		case <-time.After(printPause):
 		}
 	}
 }
 
 // printed returns what is printed, what tells whether it is new, and whether it is the last.
 func (w *watcher) printed(ctx context.Context) (lines []string, version string, ended bool) {
-	if v := &w.setView; w.job.resource == "jobsets" {
+	if v := &w.setView; w.job.Resource == "jobsets" {
 		if v.Why = ""; v.State == batch.StateWaiting || v.State == jobset.StateRestarting {
 			v.Why, _ = w.reason(ctx, *w.job)
 		}

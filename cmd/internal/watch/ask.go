@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"bytes"
@@ -12,24 +12,25 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/cmd/internal/about"
 )
 
 const (
-	// watchPoll is between two questions for what is on the screen.
-	watchPoll = 500 * time.Millisecond
-	// watchWhy is between two questions for reasons; watchWhyNot if there were none.
-	watchWhy    = time.Second
-	watchWhyNot = 10 * time.Second
-	// watchedJobs is how many Jobs an overview has at most, and for how many of them reasons are asked.
-	watchedJobs    = 1000
-	watchedReasons = 20
+	// pollPause is between two questions for what is on the screen.
+	pollPause = 500 * time.Millisecond
+	// whyPause is between two questions for reasons; whyNotPause if there were none.
+	whyPause    = time.Second
+	whyNotPause = 10 * time.Second
+	// mostJobs is how many Jobs an overview has at most, and for how many of them reasons are asked.
+	mostJobs    = 1000
+	mostReasons = 20
 )
 
 // answer is something that the server has said.
 type answer struct {
-	of      *object // nil for the overview
-	within  string  // the namespace of an overview
-	labels  string  // and a selector
+	of      *about.Object // nil for the overview
+	within  string        // the namespace of an overview
+	labels  string        // and a selector
 	picture *wire.Picture
 	set     *wire.SetPicture
 	jobs    []batchv1.Job
@@ -41,14 +42,14 @@ type answer struct {
 }
 
 // question asks the server for a picture.
-func (w *watcher) question(ctx context.Context, of *object, cursor string) (a answer) {
+func (w *watcher) question(ctx context.Context, of *about.Object, cursor string) (a answer) {
 	a.of = of
-	if of.resource == "jobsets" {
-		a.set, a.err = askSetPicture(ctx, w.client, of.namespace, of.name)
+	if of.Resource == "jobsets" {
+		a.set, a.err = about.SetPicture(ctx, w.client, of.Namespace, of.Name)
 		return a
 	}
 	a.picture = &wire.Picture{}
-	a.err = askPicture(ctx, w.client, of.namespace, of.name, wire.Options{Cursor: cursor}, a.picture)
+	a.err = about.Picture(ctx, w.client, of.Namespace, of.Name, wire.Options{Cursor: cursor}, a.picture)
 	return a
 }
 
@@ -70,7 +71,7 @@ func (w *watcher) ask(ctx context.Context) {
 			a = w.question(ctx, a.of, cursor)
 		} else {
 			var list *batchv1.JobList
-			if list, a.err = w.client.BatchV1().Jobs(a.within).List(ctx, metav1.ListOptions{Limit: watchedJobs, LabelSelector: a.labels}); a.err == nil {
+			if list, a.err = w.client.BatchV1().Jobs(a.within).List(ctx, metav1.ListOptions{Limit: mostJobs, LabelSelector: a.labels}); a.err == nil {
 				a.jobs = list.Items
 			}
 		}
@@ -81,7 +82,7 @@ func (w *watcher) ask(ctx context.Context) {
 		}
 		select {
 		case <-w.wake:
-		case <-time.After(watchPoll):
+		case <-time.After(pollPause):
 		case <-ctx.Done():
 			return
 		}
@@ -92,7 +93,7 @@ func (w *watcher) ask(ctx context.Context) {
 func (w *watcher) askWhy(ctx context.Context) {
 	failed := map[string]string{} // of Jobs that have failed, which have the same reason for as long as they are as they are
 	last := map[string]string{}   // the end of the log of the pod that was asked for last: it has failed, and writes no more
-	pause := watchWhy
+	pause := whyPause
 	for {
 		select {
 		case <-ctx.Done():
@@ -106,7 +107,7 @@ func (w *watcher) askWhy(ctx context.Context) {
 		if a.of != nil {
 			a.why[""], a.reasons, answers = w.explain(ctx, *a.of)
 			if _, known := last[a.lastOf]; !known && a.lastOf != "" {
-				text, _ := lastLines(ctx, w.client, a.of.namespace, a.lastOf)
+				text, _ := about.LastLines(ctx, w.client, a.of.Namespace, a.lastOf)
 				last = map[string]string{a.lastOf: text}
 			}
 			a.last, jobs = last[a.lastOf], nil
@@ -116,7 +117,7 @@ func (w *watcher) askWhy(ctx context.Context) {
 			version, ended := string(j.UID)+j.ResourceVersion, batch.End(&j.Status) != nil
 			reason, known := failed[version]
 			if !ended || !known {
-				reason, answers = w.reason(ctx, object{"jobs", j.Namespace, j.Name})
+				reason, answers = w.reason(ctx, about.Object{Resource: "jobs", Namespace: j.Namespace, Name: j.Name})
 			}
 			if ended && answers {
 				failed[version] = reason
@@ -126,8 +127,8 @@ func (w *watcher) askWhy(ctx context.Context) {
 				break
 			}
 		}
-		if pause = watchWhy; !answers {
-			pause = watchWhyNot // a cluster does not know the request; or the Job is just gone
+		if pause = whyPause; !answers {
+			pause = whyNotPause // a cluster does not know the request; or the Job is just gone
 		}
 		select {
 		case w.answers <- a:
@@ -138,14 +139,14 @@ func (w *watcher) askWhy(ctx context.Context) {
 }
 
 // reason returns why a Job is in its state in a few words; false if the server does not say.
-func (w *watcher) reason(ctx context.Context, of object) (string, bool) {
+func (w *watcher) reason(ctx context.Context, of about.Object) (string, bool) {
 	brief, _, answers := w.explain(ctx, of)
 	return brief, answers
 }
 
 // explain returns the reason also in full.
-func (w *watcher) explain(ctx context.Context, of object) (brief, full string, answers bool) {
-	said, err := askServerWhy(ctx, w.client, of)
+func (w *watcher) explain(ctx context.Context, of about.Object) (brief, full string, answers bool) {
+	said, err := about.Why(ctx, w.client, of)
 	if err != nil {
 		return "", "", false
 	}

@@ -1,0 +1,41 @@
+package about
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/cmd/internal/submit"
+)
+
+// Why asks a server that knows it why an object is in its state.
+func Why(ctx context.Context, client kubernetes.Interface, o Object) (*why.Explanation, error) {
+	answer := askedWhy(client, o).Do(ctx)
+	if err := answer.Error(); err != nil { // not Raw's error, which does not have the server's words
+		return nil, err
+	}
+	raw, err := answer.Raw()
+	if err != nil {
+		return nil, err
+	}
+	said := &why.Explanation{}
+	if err := json.Unmarshal(raw, said); err != nil {
+		return nil, fmt.Errorf("the server's answer: %w", err)
+	}
+	return said, nil
+}
+
+func askedWhy(client kubernetes.Interface, o Object) *rest.Request {
+	api := client.BatchV1().RESTClient()
+	switch o.Resource {
+	case "jobsets":
+		return client.Discovery().RESTClient().Get().AbsPath(submit.JobSetsPath(o.Namespace), o.Name, "why")
+	case "pods":
+		api = client.CoreV1().RESTClient()
+	}
+	return api.Get().Namespace(o.Namespace).Resource(o.Resource).Name(o.Name).SubResource("why")
+}
