@@ -83,9 +83,6 @@ const doesNotHave = "jobd runs Jobs and does not have the kind "
 
 func (w *words) translate(message string) string {
 	message = shortTemplate(message)
-	if rest, ok := strings.CutPrefix(message, "error: error from server ("); ok { // as "logs" says it
-		message = "Error from server (" + rest
-	}
 	message = refusedKind.ReplaceAllStringFunc(message, func(found string) string {
 		part := refusedKind.FindStringSubmatch(found)
 		if part[1] == "" {
