@@ -10,7 +10,7 @@ import (
 // asked is where answers come from: those to why, the dashboard and the API, and what notices say.
 func (d *daemon) asked(from sources) answers.Sources {
 	asked := answers.Sources{
-		Store: from.store, Loop: d.control, Logs: from.logs, JobLogs: from.logs, Aside: d.aside, Disk: d.explainDisk, TTL: d.config.TTL(),
+		Store: from.store, Loop: d.control, Logs: from.logs, JobLogs: from.logs, Aside: d.aside, Pressed: d.pressed, TTL: d.config.TTL(),
 	}
 	if from.machine.gpus != nil {
 		asked.InUse = from.machine.gpus.InUse
@@ -18,16 +18,15 @@ func (d *daemon) asked(from sources) answers.Sources {
 	return asked
 }
 
-// explainDisk returns why no pods start for want of disk; nil if that is not so.
-func (d *daemon) explainDisk() *causes.DiskPressure {
-	if d.diskPressure == nil {
-		return nil
+// pressed returns why no pods start for want of disk or memory, by the taints that keep them away.
+func (d *daemon) pressed() map[string]causes.Pressure {
+	all := map[string]causes.Pressure{}
+	for taint, w := range d.pressures {
+		if s := w.Shortage(); s.On {
+			all[taint] = causes.Pressure{
+				Path: d.config.Root, What: cmp.Or(s.What, "seen before this start of jobd"), Short: s.Short, Seen: s.Seen, Until: s.Until,
+			}
+		}
 	}
-	s := d.diskPressure.Shortage()
-	if !s.On {
-		return nil
-	}
-	return &causes.DiskPressure{
-		Path: d.config.Root, What: cmp.Or(s.What, "seen before this start of jobd"), Short: s.Short, Seen: s.Seen, Until: s.Until,
-	}
+	return all
 }

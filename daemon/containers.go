@@ -206,7 +206,7 @@ func (d *daemon) openImages(r *containerd.Runtime) (*image.Images, disk.Alarm, e
 		DockerConfigPath: c.RootLayout().DockerConfig(),
 		HostsDir:         c.RegistryHosts,
 		Engines:          engines,
-		Space:            disk.ImageSpace(c.Root, thresholds),
+		Space:            disk.ImageSpace(c.Root, thresholds.Disk),
 		DiskFull:         full.Raise,
 		Logger:           c.Logger,
 	})

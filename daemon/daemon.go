@@ -26,6 +26,7 @@ import (
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/lock"
 	"github.com/jobd/jobd/daemon/manifests"
+	"github.com/jobd/jobd/daemon/pressure"
 	"github.com/jobd/jobd/daemon/receivers"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/internal/layout"
@@ -115,9 +116,9 @@ type daemon struct {
 	deliveries *receivers.Deliveries
 	shutdown   *shutdown
 	manifests  *manifests.Applier // nil: there is no directory of them
-	// imageCollector and diskPressure are nil unless the disk is watched.
+	// imageCollector and pressures, by their taints, are nil unless pods are containers.
 	imageCollector *disk.ImageCollector
-	diskPressure   *disk.Pressure
+	pressures      map[string]*pressure.Watch
 }
 
 // part is a part of the daemon that is stopped.

@@ -32,7 +32,7 @@ func boundsOf(c *config.Config) diskuse.Bounds {
 		images += fmt.Sprintf(", or after %s (image-maximum-gc-age)", duration.HumanDuration(age))
 	}
 	files := "their limits of ephemeral-storage; pods are evicted when the disk is full (eviction-hard)"
-	if c.EvictionHard == "" {
+	if thresholds, err := c.Eviction(); err != nil || len(thresholds.Disk) == 0 {
 		files = "their limits of ephemeral-storage"
 	}
 	jobs := "forever"

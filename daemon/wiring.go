@@ -33,9 +33,11 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/joblogs"
 	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/memory"
 	"github.com/jobd/jobd/daemon/meter"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pressure"
 	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/requests"
 	"github.com/jobd/jobd/daemon/sandbox"
@@ -89,7 +91,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	room := &admit.DiskRoom{Store: s, Space: disk.DatabaseSpace(c.Root, s.Path(), thresholds)}
+	room := &admit.DiskRoom{Store: s, Space: disk.DatabaseSpace(c.Root, s.Path(), thresholds.Disk)}
 	from := sources{store: s, tokens: issuer, machine: m, logs: logs, security: security, inbox: inbox, room: room}
 	if err := d.openManifests(from); err != nil {
 		return err
@@ -113,7 +115,7 @@ func (d *daemon) open(ctx context.Context) error {
 		d.beside(func(ctx context.Context) { m.devices.Watch(ctx, d.control.DevicesChanged) })
 	}
 	if k.images != nil {
-		if err := d.keepDiskFree(from, k); err != nil {
+		if err := d.watchPressure(from, k); err != nil {
 			return err
 		}
 	}
@@ -356,8 +358,8 @@ func (d *daemon) gpus(m *machine) func(context.Context) (*wiregpus.List, error) 
 	}
 }
 
-// keepDiskFree starts what removes images and evicts pods when they fill the disk.
-func (d *daemon) keepDiskFree(from sources, k *containers) error {
+// watchPressure starts what removes images and evicts pods when the disk or the memory runs out.
+func (d *daemon) watchPressure(from sources, k *containers) error {
 	c := &d.config
 	policy, err := c.ImageGC()
 	if err != nil {
@@ -367,19 +369,31 @@ func (d *daemon) keepDiskFree(from sources, k *containers) error {
 	if err != nil {
 		return err
 	}
-	own := disk.NewNode(from.store, from.machine.Name, c.EventTTL.Duration, c.Logger)
+	own := pressure.NewNode(from.store, from.machine.Name, c.EventTTL.Duration, c.Logger)
 	collector := disk.NewImageCollector(disk.ImageCollectorOptions{
 		Images: k.images, Store: from.store, Policy: policy, Root: c.Root, Node: own, Full: k.diskFull,
 		Logger: c.Logger,
 	})
-	pressure := disk.NewPressure(disk.PressureOptions{
-		Thresholds: thresholds, Transition: c.EvictionPressureTransitionPeriod.Duration, Root: c.Root, Node: own,
-		Images: collector, Pods: k.usage, Report: from.inbox.Report, Logger: c.Logger,
-	})
+	watch := func(o pressure.Options) *pressure.Watch {
+		o.Transition, o.Node, o.Report, o.Logger = c.EvictionPressureTransitionPeriod.Duration, own, from.inbox.Report, c.Logger
+		w := pressure.New(o)
+		d.beside(w.Run)
+		return w
+	}
 	d.imageCollector = collector
 	d.beside(collector.Run)
-	d.beside(pressure.Run)
-	d.diskPressure = pressure
+	d.pressures = map[string]*pressure.Watch{
+		pressure.Disk.Taint: watch(pressure.Options{
+			Name: "disk", Condition: pressure.Disk, Thresholds: thresholds.Disk,
+			Resource: disk.New(disk.Options{
+				Root: c.Root, Images: collector, Pods: k.usage, Store: from.store, Report: from.inbox.Report, Logger: c.Logger,
+			}),
+		}),
+		pressure.Memory.Taint: watch(pressure.Options{
+			Name: "memory", Condition: pressure.Memory, Thresholds: thresholds.Memory,
+			Resource: memory.Memory{Runtime: k.usage.Runtime, Limit: from.machine.floors.memory, Machine: memory.ReadMachine},
+		}),
+	}
 	return nil
 }
 

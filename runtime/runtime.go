@@ -153,8 +153,9 @@ type Usage struct {
 	CPU, User, System time.Duration
 	// Memory is all that is in use, with the page cache; PeakMemory is the most that it has been.
 	Memory, PeakMemory int64
-	// WorkingSet is Memory without what the kernel can take back at once, RSS the anonymous memory, Cache the page cache.
-	WorkingSet, RSS, Cache int64
+	// WorkingSet is Memory without the file pages that the kernel takes back first, Held without any, RSS the anonymous memory,
+	// Cache the page cache.
+	WorkingSet, Held, RSS, Cache int64
 	// MajorFaults and MinorFaults count the page faults that did, and did not, wait for a disk.
 	MajorFaults, MinorFaults int64
 	// OOMKills is how many processes the kernel has killed for want of memory.

@@ -47,8 +47,8 @@ type Sources struct {
 	Aside   *aside.List
 	// Forecasts say when Jobs are expected to start and to end; nil for nothing.
 	Forecasts *Forecasts
-	// Disk returns why no pods start for want of disk; nil if that is not so.
-	Disk func() *causes.DiskPressure
+	// Pressed returns why no pods start for want of disk or memory, by the taints that keep them away.
+	Pressed func() map[string]causes.Pressure
 	// TTL is that of Jobs that have none.
 	TTL job.TTL
 	// InUse returns the devices of a kind that other programs than pods use; nil: nobody looks (causes.World).
@@ -243,7 +243,7 @@ func (q *question) pod(p *corev1.Pod) (*why.Explanation, error) {
 
 func (q *question) world() causes.World {
 	return causes.World{
-		Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Claim: q.claim, Peak: q.peak, Past: q.past, Log: q.log, Disk: q.Disk(),
+		Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Claim: q.claim, Peak: q.peak, Past: q.past, Log: q.log, Pressed: q.Pressed(),
 		TTL: q.TTL, InUse: q.inUse(), ExitCodes: q.exitCodes, JobLog: q.jobLog, Forwarder: q.forwarder,
 	}
 }

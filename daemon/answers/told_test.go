@@ -34,7 +34,7 @@ func TestTold(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	e := &Explainer{Sources{Store: s, Disk: func() *causes.DiskPressure { return nil }}}
+	e := &Explainer{Sources{Store: s, Pressed: func() map[string]causes.Pressure { return nil }}}
 	for want, of := range map[string]notify.Object{
 		"jobs/train: has failed": {Kind: "Job", Namespace: "team", Name: "train", UID: "u"},
 		"":                       {Kind: "Job", Namespace: "team", Name: "train", UID: "former"},

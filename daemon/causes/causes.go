@@ -43,8 +43,8 @@ type World struct {
 
 	// Node is the name of this machine; empty for a cluster.
 	Node string
-	// Disk is why the machine takes no pods for want of disk; nil if it does take some.
-	Disk *DiskPressure
+	// Pressed is why the machine takes no pods for want of disk or memory, by the taints that keep them away.
+	Pressed map[string]Pressure
 
 	// TTL is that of Jobs that have none.
 	TTL job.TTL
@@ -105,10 +105,10 @@ type Holder struct {
 	Ends time.Time
 }
 
-// DiskPressure is that a disk is, or was just now, nearly full.
-type DiskPressure struct {
+// Pressure is that too little is left of the disk or the memory, or was just now.
+type Pressure struct {
 	Path string // on that disk
-	What string // of which too little is free: bytes or inodes
+	What string // how much is left, and how much has to be
 	// Short says that it still is, Seen when it was last, and Until until when no pods start if it is not again.
 	Short       bool
 	Seen, Until time.Time

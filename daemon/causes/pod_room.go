@@ -55,8 +55,8 @@ func podRoom(v *podView) []why.Cause {
 func (v *podView) unfit(r *prospect.Room) (all []why.Cause) {
 	var rest []fit.Obstacle
 	for _, o := range r.Unfit {
-		if o.Kind == fit.Tainted && o.Taint.Key == corev1.TaintNodeDiskPressure && v.Disk != nil {
-			all = append(all, v.diskPressure())
+		if cause, is := v.pressed(o); is {
+			all = append(all, cause)
 		} else {
 			rest = append(rest, o)
 		}
@@ -67,25 +67,34 @@ func (v *podView) unfit(r *prospect.Room) (all []why.Cause) {
 	return all
 }
 
-// diskPressure is that the machine takes no pods for want of disk.
-func (v *podView) diskPressure() why.Cause {
-	d := v.Disk
-	c := why.Cause{
-		Type: "DiskPressure", Brief: "the disk of " + d.Path + " was full just now",
-		Details: map[string]string{"path": d.Path, "what": d.What},
-		Message: fmt.Sprintf("The disk of %s was nearly full (%s), so the machine takes no pods until it has had room for some "+
-			"minutes (--eviction-pressure-transition-period). The taint %s shows that; it needs no toleration.",
-			d.Path, d.What, corev1.TaintNodeDiskPressure),
-		Until: why.At(d.Until), Since: why.At(d.Seen),
+// pressed is that the machine takes no pods for want of disk or memory, if that is what an obstacle is.
+func (v *podView) pressed(o fit.Obstacle) (why.Cause, bool) {
+	if o.Kind != fit.Tainted {
+		return why.Cause{}, false
 	}
-	if d.Short {
-		c.Brief, c.Until, c.Since = "the disk of "+d.Path+" is full", nil, nil
-		c.Message = fmt.Sprintf("The disk of %s is nearly full (%s), so the machine takes no pods until it has room. The taint %s "+
-			"shows that; it needs no toleration.",
-			d.Path, d.What, corev1.TaintNodeDiskPressure)
-		c.Help = []string{"df -h " + d.Path, "jobctl image list"}
+	p, is := v.Pressed[o.Taint.Key]
+	if !is {
+		return why.Cause{}, false
 	}
-	return c
+	what, c := "the disk of "+p.Path, why.Cause{
+		Type: "DiskPressure", Details: map[string]string{"path": p.Path, "what": p.What}, Help: []string{"df -h " + p.Path, "jobctl image list"},
+	}
+	if o.Taint.Key == corev1.TaintNodeMemoryPressure {
+		what, c = "the memory of the machine", why.Cause{
+			Type: "MemoryPressure", Details: map[string]string{"what": p.What}, Help: []string{"jobctl top pods -A", "jobctl top node"},
+		}
+	}
+	the := "T" + what[1:]
+	if p.Short {
+		c.Brief = what + " is full"
+		c.Message = fmt.Sprintf("%s is nearly full (%s), so the machine takes no pods until it has room.", the, p.What)
+	} else {
+		c.Brief, c.Until, c.Since, c.Help = what+" was full just now", why.At(p.Until), why.At(p.Seen), nil
+		c.Message = fmt.Sprintf("%s was nearly full (%s), so the machine takes no pods until it has had room for some "+
+			"minutes (--eviction-pressure-transition-period).", the, p.What)
+	}
+	c.Message += fmt.Sprintf(" The taint %s shows that; it needs no toleration.", o.Taint.Key)
+	return c, true
 }
 
 // obstacles tells some obstacles as one cause.

@@ -360,10 +360,10 @@ func (c *Config) Audit() auditlog.Options {
 }
 
 // Eviction parses EvictionHard.
-func (c *Config) Eviction() ([]eviction.Threshold, error) {
+func (c *Config) Eviction() (eviction.Thresholds, error) {
 	thresholds, err := eviction.Parse(c.EvictionHard)
 	if err != nil {
-		return nil, fmt.Errorf("eviction-hard: %w", err)
+		return thresholds, fmt.Errorf("eviction-hard: %w", err)
 	}
 	return thresholds, nil
 }

@@ -133,12 +133,12 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"how long an image that no pod uses is kept, however empty the disk is (forever)")
 	flags.BoolVar(&c.ImageGCImported, "image-gc-imported", false,
 		"also remove unused images that were imported and cannot be pulled again (they are kept)")
-	// A kubelet's 10 and 5 % assume a disk of its own: on a workstation, whose disk may well be 92 % full, no pod would ever
+	// That of memory is a kubelet's. A kubelet's 10 and 5 % of the disk assume a disk of its own: on a workstation, whose disk may well be 92 % full, no pod would ever
 	// start. Once the last percent is gone nothing works any more, and results of pods can no longer be written.
-	flags.StringVar(&c.EvictionHard, "eviction-hard", "nodefs.available<1%,nodefs.inodesFree<1%",
-		"how little of the root's disk may be left before new pods are kept away and others are evicted; empty means never")
+	flags.StringVar(&c.EvictionHard, "eviction-hard", "memory.available<100Mi,nodefs.available<1%,nodefs.inodesFree<1%",
+		"how little of memory and the root's disk may be left before new pods are kept away and others are evicted; empty means never")
 	flags.DurationVar(&c.EvictionPressureTransitionPeriod.Duration, "eviction-pressure-transition-period", 5*time.Minute,
-		"how long new pods are kept away after the disk was last too full")
+		"how long new pods are kept away after too little was left last")
 	flags.DurationVar(&c.ShutdownGracePeriod.Duration, "shutdown-grace-period", 90*time.Second,
 		"how long pods have to end, each within its own grace period, when the machine is shut down or rebooted; 0 leaves them to the host's last SIGTERM")
 	flags.BoolVar(&c.InhibitSleep, "inhibit-sleep", false,

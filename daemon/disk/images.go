@@ -15,6 +15,7 @@ import (
 
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pressure"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/store"
@@ -47,7 +48,7 @@ type ImageCollectorOptions struct {
 	Store  *store.Store
 	Policy image.GCPolicy
 	Root   string // a directory of the disk that images are on
-	Node   *Node
+	Node   *pressure.Node
 	// Full, when it is raised, lets the ImageCollector collect at once.
 	Full   Alarm
 	Logger *slog.Logger
@@ -90,8 +91,8 @@ func (c *ImageCollector) collect(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	for _, reason := range c.short.reasons(done, time.Now(), c.Node.eventTTL) {
-		c.Node.tell(ctx, corev1.EventTypeWarning, reason, tooFull(done))
+	for _, reason := range c.short.reasons(done, time.Now(), c.Node.EventTTL) {
+		c.Node.Tell(ctx, corev1.EventTypeWarning, reason, tooFull(done))
 	}
 }
 
@@ -128,7 +129,7 @@ func (c *ImageCollector) remove(ctx context.Context, p image.GCPolicy) image.Col
 	}
 	if err != nil {
 		c.Logger.Warn("cannot collect unused images", "error", err)
-		c.Node.tell(ctx, corev1.EventTypeWarning, "ImageGCFailed", err.Error())
+		c.Node.Tell(ctx, corev1.EventTypeWarning, "ImageGCFailed", err.Error())
 	}
 	if err := c.show(ctx); err != nil && ctx.Err() == nil {
 		c.Logger.Warn("cannot show images in the status of the node", "error", err)
@@ -243,7 +244,7 @@ func (c *ImageCollector) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Node.update(ctx, func(n *corev1.Node) { n.Status.Images = nodeImages(list) })
+	return c.Node.Update(ctx, func(n *corev1.Node) { n.Status.Images = nodeImages(list) })
 }
 
 // nodeImages returns images as a Node's status lists them: one entry for each content, with all its names, the largest

@@ -18,7 +18,7 @@ import (
 func TestFloorOfMemory(t *testing.T) {
 	needContainers(t)
 	total := number(t, "/proc/meminfo", "MemTotal:") << 10
-	d := start(t, "--system-reserved", fmt.Sprintf("memory=%d", total-200<<20), "--pod-backoff-base", "100ms")
+	d := start(t, "--system-reserved", fmt.Sprintf("memory=%d", total-200<<20), "--eviction-hard", "", "--pod-backoff-base", "100ms")
 	shards := d.shards()
 	d.apply(`{apiVersion: batch/v1, kind: Job, metadata: {name: hogs}, spec: {parallelism: 3, completions: 3, backoffLimit: 3, template: {spec: {
 		restartPolicy: Never, containers: [{name: c, image: "busybox:1.36", command: [tail, /dev/zero]}]}}}}`)

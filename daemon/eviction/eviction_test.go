@@ -11,15 +11,15 @@ import (
 )
 
 func TestThresholds(t *testing.T) {
-	plenty := Disk{Capacity: Size{1000 << 20, 1000}, Available: Size{1000 << 20, 1000}}
-	left := func(bytes, inodes int64) Disk {
+	plenty := Supply{Capacity: Size{1000 << 20, 1000}, Available: Size{1000 << 20, 1000}}
+	left := func(bytes, inodes int64) Supply {
 		d := plenty
 		d.Available = Size{bytes, inodes}
 		return d
 	}
 	for _, c := range []struct {
 		rule, setting string
-		disk          Disk
+		disk          Supply
 		short         Signal // empty: none is met
 		near          bool
 		refused       string
@@ -32,9 +32,10 @@ func TestThresholds(t *testing.T) {
 		{rule: "an amount", setting: " nodefs.available < 1Mi ", disk: left(1<<20-1, 0), short: nodeFsAvailable, near: true},
 		{rule: "inodes", setting: "nodefs.available<1%,nodefs.inodesFree<5%", disk: left(100<<20, 49), short: nodeFsInodesFree, near: true},
 		{rule: "a number of inodes", setting: "nodefs.inodesFree<100", disk: left(0, 99), short: nodeFsInodesFree, near: true},
-		{rule: "a file system without a limit of inodes", setting: "nodefs.inodesFree<5%", disk: Disk{Capacity: Size{Bytes: 1 << 30}}},
+		{rule: "a file system without a limit of inodes", setting: "nodefs.inodesFree<5%", disk: Supply{Capacity: Size{Bytes: 1 << 30}}},
 		{rule: "0 is never", setting: "nodefs.available<0%", disk: left(0, 0)},
-		{rule: "another signal", setting: "memory.available<100Mi", refused: "memory.available"},
+		{rule: "memory", setting: "nodefs.inodesFree<5%,memory.available<100Mi", disk: left(100<<20-1, 0), short: memoryAvailable, near: true},
+		{rule: "another signal", setting: "pid.available<100", refused: "pid.available"},
 		{rule: "one twice", setting: "nodefs.available<1%,nodefs.available<2%", refused: "twice"},
 		{rule: "no comparison", setting: "nodefs.available", refused: "not like"},
 		{rule: "no amount", setting: "nodefs.available<few", refused: "few"},
@@ -53,10 +54,14 @@ func TestThresholds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if short, _ := Short(all, c.disk); short.Signal != c.short {
+			these := all.Disk
+			if c.short == memoryAvailable {
+				these = all.Memory
+			}
+			if short, _ := Short(these, c.disk); short.Signal != c.short {
 				t.Errorf("short of %q, want %q", short.Signal, c.short)
 			}
-			if near := Near(all, c.disk); near != c.near {
+			if near := Near(these, c.disk); near != c.near {
 				t.Errorf("near: %t", near)
 			}
 		})
@@ -80,6 +85,7 @@ func TestFirst(t *testing.T) {
 	}
 	wrote := func(mb, inodes int64) map[string]Size { return map[string]Size{"c": {mb << 20, inodes}} }
 	bytes, inodes := Shortage{nodeFsAvailable, 100 << 20, 50 << 20}, Shortage{nodeFsInodesFree, 100, 50}
+	memory := Shortage{memoryAvailable, 100 << 20, 50 << 20}
 	for _, c := range []struct {
 		rule      string
 		short     Shortage
@@ -108,6 +114,9 @@ func TestFirst(t *testing.T) {
 		{"inodes", inodes, []Use{use("a", plain, wrote(50, 5), Size{}), use("b", plain, wrote(2, 2000), Size{})}, "b",
 			"The node was low on resource: inodes. Threshold quantity: 100, available: 50. Container c was using 2k, request is " +
 				"0, has larger consumption of inodes. "},
+		{"memory", memory, []Use{use("a", plain, wrote(5, 0), Size{}), use("b", `containers: [{name: c, resources: {requests: {memory: 20Mi}}}]`, wrote(25, 0), Size{}),
+			use("c", plain, nil, Size{Bytes: 6 << 20})}, "c",
+			"The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			got := ""

@@ -17,15 +17,15 @@ const (
 	// criticalPriority is that of pods which a kubelet never evicts (scheduling.SystemCriticalPriority).
 	criticalPriority = 2_000_000_000
 	// Pods that use less than this are not evicted: it would free nothing. A cluster would start them on another node;
-	// here they would fail for nothing when the disk is full of something else.
+	// here they would fail for nothing when something else takes the disk or the memory.
 	leastBytes, leastInodes = 1 << 20, 1000
 )
 
-// Use is what a pod uses of the disk, and eviction would free.
+// Use is what a pod uses, and eviction would free.
 type Use struct {
 	Pod        *corev1.Pod
-	Containers map[string]Size // what each has written into its root file system
-	Volumes    Size
+	Containers map[string]Size // what each uses itself: on the disk, what it has written into its root file system
+	Volumes    Size            // what belongs to all of them
 	// Partly says that it uses at least that: its files could not be counted in time.
 	Partly bool
 }

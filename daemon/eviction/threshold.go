@@ -1,8 +1,8 @@
-// Package eviction decides when the disk of this machine is so full that pods are evicted, and which pod is first: a
-// kubelet's node-pressure eviction, for the one disk that jobd keeps everything on.
+// Package eviction decides when so little is left of the disk or the memory that pods are evicted, and which pod is first: a
+// kubelet's node-pressure eviction, for the one disk that jobd keeps everything on and the memory that pods share.
 //
-// In come thresholds, what is left of the disk, and what each pod uses of it, all measured elsewhere. Out come whether
-// there is pressure, and the pod to evict. Nothing here does I/O.
+// In come thresholds, what is left, and what each pod uses of it, all measured elsewhere. Out come whether there is pressure,
+// and the pod to evict. Nothing here does I/O.
 package eviction
 
 import (
@@ -21,18 +21,22 @@ import (
 type Signal string
 
 const (
+	memoryAvailable  Signal = "memory.available"
 	nodeFsAvailable  Signal = "nodefs.available"
 	nodeFsInodesFree Signal = "nodefs.inodesFree"
 )
 
-// Size is an amount of disk.
+var signals = []Signal{memoryAvailable, nodeFsAvailable, nodeFsInodesFree}
+
+// Size is an amount of disk, or of memory, which has no inodes.
 type Size struct{ Bytes, Inodes int64 }
 
 // Plus returns the sum with another amount.
 func (s Size) Plus(other Size) Size { return Size{s.Bytes + other.Bytes, s.Inodes + other.Inodes} }
 
-// Disk is the file system that everything is on. Its capacity of inodes is 0 if it has no fixed number of them.
-type Disk struct{ Capacity, Available Size }
+// Supply is how much there is of what pods share, and what is left of it. A file system without a fixed number of inodes has a capacity
+// of 0.
+type Supply struct{ Capacity, Available Size }
 
 // Threshold is how much must be left (KubeletConfiguration.EvictionHard).
 type Threshold struct {
@@ -41,9 +45,24 @@ type Threshold struct {
 	Percent  float64 // of the capacity; 0: Quantity applies
 }
 
-// Parse parses thresholds in the format of a kubelet's --eviction-hard: "nodefs.available<10%,nodefs.inodesFree<1000".
-// Without any there is never pressure.
-func Parse(setting string) (all []Threshold, err error) {
+// Thresholds are those of what pods share. Without any there is never pressure.
+type Thresholds struct{ Disk, Memory []Threshold }
+
+// Parse parses thresholds in the format of a kubelet's --eviction-hard: "memory.available<100Mi,nodefs.available<10%".
+func Parse(setting string) (Thresholds, error) {
+	all, err := parse(setting)
+	var t Thresholds
+	for _, one := range all {
+		if one.Signal == memoryAvailable {
+			t.Memory = append(t.Memory, one)
+		} else {
+			t.Disk = append(t.Disk, one)
+		}
+	}
+	return t, err
+}
+
+func parse(setting string) (all []Threshold, err error) {
 	for one := range strings.SplitSeq(setting, ",") {
 		if one = strings.TrimSpace(one); one == "" {
 			continue
@@ -54,8 +73,8 @@ func Parse(setting string) (all []Threshold, err error) {
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("%q is not like nodefs.available<1%%", one)
-		case t.Signal != nodeFsAvailable && t.Signal != nodeFsInodesFree:
-			return nil, fmt.Errorf("%q is not known: %s or %s", t.Signal, nodeFsAvailable, nodeFsInodesFree)
+		case !slices.Contains(signals, t.Signal):
+			return nil, fmt.Errorf("%q is not known: it is one of %v", t.Signal, signals)
 		case slices.ContainsFunc(all, func(other Threshold) bool { return other.Signal == t.Signal }):
 			return nil, fmt.Errorf("%s stands there twice", t.Signal)
 		}
@@ -82,7 +101,10 @@ func (s Signal) of(size Size) int64 {
 
 // Resource returns the resource that a pod has used too much of, as messages name it.
 func (s Signal) Resource() corev1.ResourceName {
-	if s == nodeFsInodesFree {
+	switch s {
+	case memoryAvailable:
+		return corev1.ResourceMemory
+	case nodeFsInodesFree:
 		return "inodes"
 	}
 	return corev1.ResourceEphemeralStorage
@@ -110,7 +132,7 @@ func (s Shortage) String() string {
 }
 
 // amount returns how much must be left.
-func (t Threshold) amount(d Disk) int64 {
+func (t Threshold) amount(d Supply) int64 {
 	if t.Percent > 0 {
 		return int64(float64(t.Signal.of(d.Capacity)) * t.Percent / 100)
 	}
@@ -118,10 +140,10 @@ func (t Threshold) amount(d Disk) int64 {
 }
 
 // Reserve returns how much must be left.
-func Reserve(all []Threshold, d Disk) (reserve Size) {
+func Reserve(all []Threshold, d Supply) (reserve Size) {
 	for _, t := range all {
 		switch {
-		case t.Signal.of(d.Capacity) <= 0: // the disk has no such limit
+		case t.Signal.of(d.Capacity) <= 0: // there is no such limit
 		case t.Signal == nodeFsInodesFree:
 			reserve.Inodes = t.amount(d)
 		default:
@@ -132,10 +154,10 @@ func Reserve(all []Threshold, d Disk) (reserve Size) {
 }
 
 // Short returns the first threshold that is crossed, false if none is.
-func Short(all []Threshold, d Disk) (Shortage, bool) {
+func Short(all []Threshold, d Supply) (Shortage, bool) {
 	for _, t := range all {
 		if t.Signal.of(d.Capacity) <= 0 {
-			continue // the disk has no such limit
+			continue // there is no such limit
 		}
 		if s := (Shortage{t.Signal, t.amount(d), t.Signal.of(d.Available)}); s.Available < s.Threshold {
 			return s, true
@@ -144,8 +166,8 @@ func Short(all []Threshold, d Disk) (Shortage, bool) {
 	return Shortage{}, false
 }
 
-// Near reports whether less than twice of what must be left is left, so that the disk should be measured often.
-func Near(all []Threshold, d Disk) bool {
+// Near reports whether less than twice of what must be left is left, so that it should be measured often.
+func Near(all []Threshold, d Supply) bool {
 	return slices.ContainsFunc(all, func(t Threshold) bool {
 		return t.Signal.of(d.Capacity) > 0 && t.Signal.of(d.Available) < 2*t.amount(d)
 	})

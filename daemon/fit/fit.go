@@ -14,6 +14,8 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+
+	"github.com/jobd/jobd/api/core"
 )
 
 // Terms are what a pod asks of the node itself.
@@ -21,11 +23,13 @@ type Terms struct {
 	NodeSelector map[string]string   `json:"nodeSelector,omitempty"`
 	Affinity     *corev1.Affinity    `json:"affinity,omitempty"` // required node affinity alone
 	Tolerations  []corev1.Toleration `json:"tolerations,omitempty"`
+	// Asks says that the pod requests or limits CPU or memory.
+	Asks bool `json:"asks,omitempty"`
 }
 
 // TermsOf returns the terms of a pod.
 func TermsOf(spec *corev1.PodSpec) Terms {
-	t := Terms{NodeSelector: spec.NodeSelector}
+	t := Terms{NodeSelector: spec.NodeSelector, Asks: core.PodQOS(spec) != corev1.PodQOSBestEffort}
 	if a := spec.Affinity; a != nil && a.NodeAffinity != nil &&
 		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		t.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
@@ -68,7 +72,7 @@ func (f *Facts) node() *corev1.Node {
 // Unfit returns why the node takes no pod with these terms, in a scheduler's words; empty if it does.
 func (f *Facts) Unfit(t *Terms) string {
 	switch {
-	case f.Cordoned && !Tolerates(t.Tolerations, &cordon):
+	case f.Cordoned && !t.tolerates(&cordon):
 		return "1 node(s) were unschedulable"
 	case f.Repels(t):
 		return "1 node(s) had untolerated taint(s)"
@@ -83,7 +87,7 @@ var cordon = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.Tai
 // Repels reports whether a taint of the node keeps such pods away.
 func (f *Facts) Repels(t *Terms) bool {
 	for i := range f.Taints {
-		if taint := &f.Taints[i]; taint.Effect != corev1.TaintEffectPreferNoSchedule && !Tolerates(t.Tolerations, taint) {
+		if taint := &f.Taints[i]; taint.Effect != corev1.TaintEffectPreferNoSchedule && !t.tolerates(taint) {
 			return true
 		}
 	}
@@ -98,6 +102,12 @@ func (f *Facts) Selected(t *Terms) bool {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: t.NodeSelector, Affinity: t.Affinity}}
 	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(f.node())
 	return ok && err == nil
+}
+
+// tolerates reports whether a taint does not keep such a pod away. As in a cluster memory pressure keeps away only pods that ask for
+// nothing (https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition).
+func (t *Terms) tolerates(taint *corev1.Taint) bool {
+	return t.Asks && taint.Key == corev1.TaintNodeMemoryPressure || Tolerates(t.Tolerations, taint)
 }
 
 // Tolerates reports whether one of the tolerations matches a taint.

@@ -44,13 +44,13 @@ func (f *Facts) Obstacles(t *Terms) (all []Obstacle) {
 	if f.Unfit(t) == "" {
 		return nil
 	}
-	if f.Cordoned && !Tolerates(t.Tolerations, &cordon) {
+	if f.Cordoned && !t.tolerates(&cordon) {
 		all = append(all, Obstacle{Kind: Cordoned, Brief: "the node is cordoned", Message: "the node is cordoned (spec.unschedulable)"})
 	}
 	for i := range f.Taints {
 		taint := &f.Taints[i]
 		if taint.Effect == corev1.TaintEffectPreferNoSchedule || taint.Key == corev1.TaintNodeUnschedulable ||
-			Tolerates(t.Tolerations, taint) {
+			t.tolerates(taint) {
 			continue
 		}
 		all = append(all, Obstacle{

@@ -29,8 +29,3 @@ func MissesDevices(node *corev1.Node, name corev1.ResourceName) bool {
 	amount, known := node.Status.Capacity[name]
 	return slices.Contains(devices, name) || known && amount.IsZero()
 }
-
-// UnderDiskPressure reports whether a Node's condition says that its disk is nearly full.
-func UnderDiskPressure(c corev1.NodeCondition) bool {
-	return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
-}

@@ -86,8 +86,11 @@ func setAmount(list *corev1.ResourceList, name corev1.ResourceName, amount resou
 	(*list)[name] = amount
 }
 
-// conditions returns the node's conditions. Others may change those of other types, and daemon/disk keeps DiskPressure
-// up to date.
+// pressures are the conditions that tell of a shortage.
+var pressures = map[corev1.NodeConditionType]bool{corev1.NodeDiskPressure: true, corev1.NodeMemoryPressure: true}
+
+// conditions returns the node's conditions. Others may change those of other types, and daemon/pressure keeps those of the disk and
+// the memory up to date.
 func (n *NodeObject) conditions(stored []corev1.NodeCondition, now time.Time) []corev1.NodeCondition {
 	all := slices.Clone(n.self.Status.Conditions)
 	for i := range all {
@@ -98,7 +101,7 @@ func (n *NodeObject) conditions(stored []corev1.NodeCondition, now time.Time) []
 		switch {
 		case i < 0:
 			all = append(all, was)
-		case was.Type == corev1.NodeDiskPressure && (n.started || objects.UnderDiskPressure(was)):
+		case pressures[was.Type] && (n.started || was.Status == corev1.ConditionTrue):
 			all[i] = was
 		case was.Status == all[i].Status:
 			all[i].LastTransitionTime = was.LastTransitionTime

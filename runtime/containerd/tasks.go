@@ -145,6 +145,18 @@ func (r *Runtime) Usage(podUID, id string) (jobd.Usage, error) {
 	return jobd.Usage{}, fmt.Errorf("usage of container %s: %w", id, errdefs.ErrNotFound)
 }
 
+// HeldByPods returns how much memory all pods hold (jobd.Usage.Held), with that of containers that have ended.
+func (r *Runtime) HeldByPods() int64 {
+	all, _ := r.cgroups.Usage(r.config.CgroupParent)
+	return all.Held
+}
+
+// HeldByPod returns how much memory a pod that has a group of its own holds, with that of its containers.
+func (r *Runtime) HeldByPod(podUID string) (int64, bool) {
+	whole, ok := r.cgroups.Usage(cgroup.PodGroup(r.config.CgroupParent, podUID))
+	return whole.Held, ok
+}
+
 func (t *task) unsupported(what string) error {
 	return fmt.Errorf("%s of task %s: %w", what, t.id, errdefs.ErrNotImplemented)
 }

@@ -183,6 +183,9 @@ func TestOverheadOfAPodComesOnTop(t *testing.T) {
 			"shares 1024, quota 0, memory 128Mi"},
 		{"on what the whole pod may take", `{overhead: {cpu: 500m, memory: 16Mi}, resources: {requests: {cpu: 500m}, limits: {memory: 112Mi}}, containers: [{}]}`,
 			"shares 1024, quota 0, memory 128Mi"},
+		{"a volume in memory, which outlives containers", `{restartPolicy: OnFailure, volumes: [{emptyDir: {medium: Memory}}], containers: [{resources: {requests: {cpu: 500m}}}]}`,
+			"shares 512, quota 0, memory 0"},
+		{"but not a single container that runs once", `{restartPolicy: Never, volumes: [{emptyDir: {medium: Memory}}], containers: [{}]}`, "none"},
 		{"of a pod that asks for nothing", `{overhead: {cpu: 500m, memory: 16Mi}, containers: [{}]}`, "shares 2, quota 0, memory 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func (b *bench) tools(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(path)
-	mb, printed, array := 1000, 100, 1000
+	mb, printed, array := 1000, 100, 200
 	if b.quick {
 		mb, printed, array = 50, 5, 100
 	}

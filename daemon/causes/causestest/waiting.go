@@ -319,11 +319,19 @@ func waiting() map[string]ofPod {
 	leaving := with(func(p *corev1.Pod) { p.Spec.NodeName, p.DeletionTimestamp = "here", ptr.To(metav1.NewTime(Now)) })
 	all["pod deleted"] = ofPod{leaving, causes.World{}, "being deleted", ""}
 
-	full := room(prospect.Room{Unfit: []fit.Obstacle{{Kind: fit.Tainted, Taint: &corev1.Taint{Key: corev1.TaintNodeDiskPressure}}}})
-	full.Disk = &causes.DiskPressure{Path: "/var/lib/jobd", What: "nodefs.available is 12Mi, below 38Mi", Seen: Now, Until: Now.Add(5 * time.Minute)}
-	all["the disk was full"] = ofPod{newPod(), full, "the disk of /var/lib/jobd was full just now", ""}
-	full.Disk = &causes.DiskPressure{Path: "/var/lib/jobd", What: "nodefs.available is 12Mi, below 38Mi", Seen: Now, Short: true}
-	all["the disk is full"] = ofPod{newPod(), full, "the disk of /var/lib/jobd is full", "df -h"}
+	for _, c := range []struct{ taint, what, left, help string }{
+		{corev1.TaintNodeDiskPressure, "the disk of /var/lib/jobd", "nodefs.available is 12Mi, below 38Mi", "df -h"},
+		{corev1.TaintNodeMemoryPressure, "the memory of the machine", "memory.available is 12Mi, below 100Mi", "jobctl top pods"},
+	} {
+		full := func(p causes.Pressure) causes.World {
+			w := room(prospect.Room{Unfit: []fit.Obstacle{{Kind: fit.Tainted, Taint: &corev1.Taint{Key: c.taint}}}})
+			p.Path, p.What, p.Seen = "/var/lib/jobd", c.left, Now
+			w.Pressed = map[string]causes.Pressure{c.taint: p}
+			return w
+		}
+		all[c.what+" was full"] = ofPod{newPod(), full(causes.Pressure{Until: Now.Add(5 * time.Minute)}), c.what + " was full just now", ""}
+		all[c.what+" is full"] = ofPod{newPod(), full(causes.Pressure{Short: true}), c.what + " is full", c.help}
+	}
 	return all
 }
 

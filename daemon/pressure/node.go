@@ -1,4 +1,4 @@
-package disk
+package pressure
 
 import (
 	"context"
@@ -20,22 +20,23 @@ import (
 // Node gives access to the Node object to those who maintain a part of it beside the control loop. Its methods may be
 // called from any goroutine.
 type Node struct {
-	store    *store.Store
-	name     string
-	eventTTL time.Duration
-	logger   *slog.Logger
+	EventTTL time.Duration // for how long its events are kept
+
+	store  *store.Store
+	name   string
+	logger *slog.Logger
 
 	mu     sync.Mutex
 	events *events.Recorder
 }
 
-// NewNode returns the Node with that name. Its events are kept for eventTTL.
+// NewNode returns the Node with that name.
 func NewNode(s *store.Store, name string, eventTTL time.Duration, logger *slog.Logger) *Node {
-	return &Node{store: s, name: name, eventTTL: eventTTL, logger: logger, events: events.New(name)}
+	return &Node{EventTTL: eventTTL, store: s, name: name, logger: logger, events: events.New(name)}
 }
 
-// tell records an event about the Node.
-func (n *Node) tell(ctx context.Context, kind, reason, message string) {
+// Tell records an event about the Node.
+func (n *Node) Tell(ctx context.Context, kind, reason, message string) {
 	now := time.Now()
 	// A kubelet uses the name of its Node as the UID.
 	about := corev1.ObjectReference{Kind: "Node", Name: n.name, UID: types.UID(n.name)}
@@ -50,7 +51,7 @@ func (n *Node) tell(ctx context.Context, kind, reason, message string) {
 		err = n.store.Update(ctx, func(tx *store.Tx) error {
 			_, err := storage.Put(tx, &store.Object{
 				Key: objects.Key(objects.Events, e), UID: string(e.UID), Value: value,
-				Expires: now.Add(n.eventTTL).Unix(),
+				Expires: now.Add(n.EventTTL).Unix(),
 			})
 			return err
 		})
@@ -78,8 +79,8 @@ func (n *Node) read(from objects.Getter) (stored store.Object, node *corev1.Node
 	return stored, node, objects.Decode(stored, node)
 }
 
-// update writes the object as change leaves it. It writes nothing if that changed nothing, or if there is no object.
-func (n *Node) update(ctx context.Context, change func(*corev1.Node)) error {
+// Update writes the object as change leaves it. It writes nothing if that changed nothing, or if there is no object.
+func (n *Node) Update(ctx context.Context, change func(*corev1.Node)) error {
 	node, err := n.get()
 	if err != nil || node == nil {
 		return err

@@ -1,4 +1,4 @@
-package disk
+package pressure
 
 import (
 	"log/slog"
@@ -34,7 +34,7 @@ func TestAQuotaCountsEventsAboutTheNode(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	NewNode(s, "node", time.Hour, slog.New(slog.DiscardHandler)).tell(t.Context(), corev1.EventTypeWarning, "Full", "the disk is full")
+	NewNode(s, "node", time.Hour, slog.New(slog.DiscardHandler)).Tell(t.Context(), corev1.EventTypeWarning, "Full", "the disk is full")
 	if err := s.View(func(snapshot *store.Snapshot) error {
 		quotas, err := storage.ResourceQuotas(snapshot, "default")
 		if err != nil {

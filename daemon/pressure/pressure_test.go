@@ -1,4 +1,4 @@
-package disk
+package pressure
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestOneEvictionTakesEffectBeforeTheNext(t *testing.T) {
 		{"it takes its time", 6, 15},
 		{"it does not go", 1000, 39},
 	} {
-		w := Pressure{going: &corev1.Pod{}, since: begin, next: at(10)}
+		w := Watch{going: &corev1.Pod{}, since: begin, next: at(10)}
 		for second := range c.next + 1 {
 			waits := w.waits(at(second), func(*corev1.Pod) bool { return second < c.gone })
 			if want := second < c.next; waits != want {
@@ -35,7 +35,7 @@ func TestOneEvictionTakesEffectBeforeTheNext(t *testing.T) {
 // TestShortage: others can ask why pods are kept away, and until when.
 func TestShortage(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
-	w := NewPressure(PressureOptions{Transition: 5 * time.Minute})
+	w := New(Options{Transition: 5 * time.Minute})
 	look := func(is bool, after time.Duration) Shortage {
 		now := begin.Add(after)
 		w.pressure.See(is, now, w.Transition)

@@ -1,0 +1,97 @@
+// Package memory is the memory that pods share as package pressure watches over it: it measures what is left of it and what pods hold.
+package memory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/procfs"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/eviction"
+	"github.com/jobd/jobd/runtime"
+)
+
+// Runtime is what measures pods. What the kernel takes back before it ends processes counts for nobody.
+type Runtime interface {
+	Containers(ctx context.Context) ([]runtime.Status, error)
+	Usage(podUID, id string) (runtime.Usage, error)
+	// HeldByPods is what all pods hold, HeldByPod what one with a group of its own does.
+	HeldByPods() int64
+	HeldByPod(podUID string) (int64, bool)
+}
+
+// Memory is what pods share. It implements pressure.Resource.
+type Memory struct {
+	Runtime Runtime
+	// Limit is how much all pods together may have, in bytes; 0: all that the machine has.
+	Limit int64
+	// Machine returns how much memory the machine has, and what is left of it: ReadMachine.
+	Machine func() (total, available int64, err error)
+}
+
+// ReadMachine returns how much memory this machine has, and how much processes may still take (/proc/meminfo, MemAvailable).
+func ReadMachine() (total, available int64, err error) {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, 0, err
+	}
+	info, err := proc.Meminfo()
+	if err != nil {
+		return 0, 0, err
+	}
+	if info.MemTotalBytes == nil || info.MemAvailableBytes == nil {
+		return 0, 0, errors.New("the kernel does not say how much memory is available")
+	}
+	return int64(*info.MemTotalBytes), int64(*info.MemAvailableBytes), nil
+}
+
+// Measure implements pressure.Resource. What is left is what pods may still take: of what they are held to, and of what others leave
+// them, as a kubelet looks at both (memory.available of the node and of allocatable).
+func (m Memory) Measure() (eviction.Supply, error) {
+	total, available, err := m.Machine()
+	if err == nil && m.Limit > 0 {
+		total, available = m.Limit, min(available, m.Limit-m.Runtime.HeldByPods())
+	}
+	return eviction.Supply{Capacity: eviction.Size{Bytes: total}, Available: eviction.Size{Bytes: available}}, err
+}
+
+// Reclaim implements pressure.Resource: the kernel has taken back what it can.
+func (m Memory) Reclaim(context.Context, time.Time) (wait bool) { return false }
+
+// Uses implements pressure.Resource. What ended containers have left in volumes in memory belongs to the pod.
+func (m Memory) Uses(ctx context.Context, pods []*corev1.Pod) (uses []eviction.Use) {
+	containers, err := m.Runtime.Containers(ctx)
+	if err != nil {
+		return nil
+	}
+	of := map[string][]runtime.Status{}
+	for _, c := range containers {
+		of[c.PodUID] = append(of[c.PodUID], c)
+	}
+	for _, p := range pods {
+		uid, use, sum := string(p.UID), eviction.Use{Pod: p, Containers: map[string]eviction.Size{}}, int64(0)
+		for _, c := range of[uid] {
+			if used, err := m.Runtime.Usage(uid, c.ID); err == nil { // one that goes meanwhile uses nothing
+				use.Containers[c.Name] = use.Containers[c.Name].Plus(eviction.Size{Bytes: used.Held})
+				sum += used.Held
+			}
+		}
+		if whole, ok := m.Runtime.HeldByPod(uid); ok {
+			use.Volumes.Bytes = max(0, whole-sum)
+		}
+		uses = append(uses, use)
+	}
+	return uses
+}
+
+// Holds implements pressure.Resource.
+func (m Memory) Holds(ctx context.Context, p *corev1.Pod) bool {
+	for _, use := range m.Uses(ctx, []*corev1.Pod{p}) {
+		if use.Volumes.Bytes > 0 || len(use.Containers) > 0 {
+			return true
+		}
+	}
+	return false
+}
