@@ -17,9 +17,9 @@ import (
 type Runtime interface {
 	Containers(ctx context.Context) ([]runtime.Status, error)
 	Usage(podUID, id string) (runtime.Usage, error)
-	// HeldByPods is what all pods hold, HeldByPod what one with a group of its own does.
+	// HeldByPods is what all pods hold, HeldByPod what one does that has containers with those IDs.
 	HeldByPods() int64
-	HeldByPod(podUID string) (int64, bool)
+	HeldByPod(podUID string, ids []string) int64
 }
 
 // Memory is what pods share. It implements pressure.Resource.
@@ -72,15 +72,15 @@ func (m Memory) Uses(ctx context.Context, pods []*corev1.Pod) (uses []eviction.U
 	}
 	for _, p := range pods {
 		uid, use, sum := string(p.UID), eviction.Use{Pod: p, Containers: map[string]eviction.Size{}}, int64(0)
+		var ids []string
 		for _, c := range of[uid] {
+			ids = append(ids, c.ID)
 			if used, err := m.Runtime.Usage(uid, c.ID); err == nil { // one that goes meanwhile uses nothing
 				use.Containers[c.Name] = use.Containers[c.Name].Plus(eviction.Size{Bytes: used.Held})
 				sum += used.Held
 			}
 		}
-		if whole, ok := m.Runtime.HeldByPod(uid); ok {
-			use.Volumes.Bytes = max(0, whole-sum)
-		}
+		use.Volumes.Bytes = max(0, m.Runtime.HeldByPod(uid, ids)-sum)
 		uses = append(uses, use)
 	}
 	return uses

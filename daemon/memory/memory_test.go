@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// held is what containers, by ID, and pods with groups of their own hold, and all of them.
+// held is what containers, by ID, and the groups of pods hold, and all of them.
 type held struct {
 	containers, pods map[string]int64
 	all              int64
@@ -35,9 +35,14 @@ func (h held) Usage(_, id string) (runtime.Usage, error) {
 
 func (h held) HeldByPods() int64 { return h.all }
 
-func (h held) HeldByPod(uid string) (int64, bool) {
-	n, ok := h.pods[uid]
-	return n, ok
+func (h held) HeldByPod(uid string, ids []string) int64 {
+	n := h.pods[uid]
+	if uid == "alone" {
+		for _, id := range ids {
+			n += h.containers[id]
+		}
+	}
+	return n
 }
 
 func TestMeasure(t *testing.T) {
@@ -65,10 +70,10 @@ func TestMeasure(t *testing.T) {
 // What ended containers have left in volumes is the pod's.
 func TestUses(t *testing.T) {
 	m := Memory{Runtime: held{
-		containers: map[string]int64{"1": 10, "2": 20, "3": 30}, pods: map[string]int64{"group": 75, "left": 5},
+		containers: map[string]int64{"1": 10, "2": 20, "3": 30}, pods: map[string]int64{"group": 75, "left": 5, "alone": 3},
 	}}
 	for uid, want := range map[string]string{
-		"alone": "map[c:{10 0}] {0 0} true", "group": "map[c:{20 0} d:{30 0}] {25 0} true",
+		"alone": "map[c:{10 0}] {3 0} true", "group": "map[c:{20 0} d:{30 0}] {25 0} true",
 		"left": "map[] {5 0} true", "none": "map[] {0 0} false",
 	} {
 		p := &corev1.Pod{}

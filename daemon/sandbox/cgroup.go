@@ -38,16 +38,14 @@ func Cgroup(cgroups *cgroup.Pods, pids int64, host oci.Host) worker.Step {
 	}
 }
 
-// cgroup returns the control group that a container's own is made in. Those for debugging have one with limits where the pod has
-// none: they have come after it, and have no limits of their own.
+// cgroup returns the control group that a container's own is made in. Those for debugging have one where the pod has none: they have
+// come after it, have no limits of their own, and what they leave in its memory is its own.
 func (b Specs) cgroup(in worker.SpecInput) (string, error) {
 	if in.Sandbox.Cgroup != "" {
 		return in.Sandbox.Cgroup, nil
 	}
 	if podspec.FindEphemeral(&in.Pod.Spec, in.Container.Name) != nil {
-		if limits := oci.DebuggingResources(in.Pod); limits != nil {
-			return b.PodCgroups.SetUp(string(in.Pod.UID), limits)
-		}
+		return b.PodCgroups.SetUp(string(in.Pod.UID), oci.DebuggingResources(in.Pod))
 	}
 	return b.Cgroups, nil
 }

@@ -18,7 +18,7 @@ func TestLimitsOfAPod(t *testing.T) {
 		pids       int64
 		v1, v2     []string
 	}{
-		{rule: "none", spec: `containers: [{name: c}]`},
+		{rule: "none", spec: `{restartPolicy: Never, containers: [{name: c}]}`},
 		{"huge pages", `{resources: {requests: {cpu: 500m, hugepages-2Mi: 4Mi, hugepages-1Gi: 1Gi}, limits: {hugepages-2Mi: 4Mi, hugepages-1Gi: 1Gi}}, containers: [{name: c}]}`, 0,
 			[]string{
 				"cpu.shares=512", "hugetlb.1GB.limit_in_bytes=1073741824", "hugetlb.1GB.rsvd.limit_in_bytes=1073741824",

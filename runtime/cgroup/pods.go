@@ -10,7 +10,7 @@ import (
 // PodPrefix begins the names of pods' groups.
 const PodPrefix = "pod-"
 
-// Pods holds the groups of pods that have limits of their own. The groups of their containers are in them.
+// Pods holds the groups of pods that have one of their own. The groups of their containers are in them.
 type Pods struct {
 	parent      string
 	hierarchies Hierarchies
@@ -54,6 +54,6 @@ func (p *Pods) Held() (uids []string, err error) {
 
 func (p *Pods) group(uid string) string { return PodGroup(p.parent, uid) }
 
-// PodGroup returns the group of a pod below a parent. A pod without limits of its own has none, and its containers are
-// directly below the parent.
+// PodGroup returns the group of a pod below a parent. A pod of one container that runs once may have none, and its containers
+// are directly below the parent.
 func PodGroup(parent, uid string) string { return parent + "/" + PodPrefix + uid }

@@ -151,10 +151,17 @@ func (r *Runtime) HeldByPods() int64 {
 	return all.Held
 }
 
-// HeldByPod returns how much memory a pod that has a group of its own holds, with that of its containers.
-func (r *Runtime) HeldByPod(podUID string) (int64, bool) {
-	whole, ok := r.cgroups.Usage(cgroup.PodGroup(r.config.CgroupParent, podUID))
-	return whole.Held, ok
+// HeldByPod returns how much memory a pod holds, of whose containers are named those that have not been removed: with that which
+// others have left in its group.
+func (r *Runtime) HeldByPod(podUID string, ids []string) int64 {
+	parent := r.config.CgroupParent
+	whole, _ := r.cgroups.Usage(cgroup.PodGroup(parent, podUID))
+	held := whole.Held
+	for _, id := range ids {
+		outside, _ := r.cgroups.Usage(parent + "/" + id)
+		held += outside.Held
+	}
+	return held
 }
 
 func (t *task) unsupported(what string) error {

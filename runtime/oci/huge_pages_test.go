@@ -21,8 +21,8 @@ func TestHugePagesAreLimited(t *testing.T) {
 		{"a container to what it asks for, and to nothing of other sizes", []int64{2 << 20, 1 << 30}, pages, nil,
 			"[{2MB 4194304} {1GB 0}]", "[{2MB 4194304} {1GB 0}]"},
 		{"one that asks for nothing to the whole pod's", []int64{2 << 20}, nil, pages, "[{2MB 4194304}]", "[{2MB 4194304}]"},
-		{"and to nothing where the pod has none", []int64{64 << 10}, nil, nil, "[{64KB 0}]", "none"},
-		{"nobody where that cannot be", nil, pages, nil, "[]", "none"},
+		{"and to nothing where the pod has none", []int64{64 << 10}, nil, nil, "[{64KB 0}]", "[]"},
+		{"nobody where that cannot be", nil, pages, nil, "[]", "[]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := input(func(in *Input) {

@@ -14,15 +14,15 @@ import (
 
 // PodResources returns what the containers of a pod may take together (PodSpec.Resources, KEP-2837) with what their OCI
 // runtime takes itself (PodSpec.Overhead, KEP-688), how many processes and threads they may have, 0 for no limit, and
-// how many huge pages: what a container leaves in a volume in memory is the whole pod's, also that of one that has ended, and is counted
-// as the pod's without a limit too. Nil: nothing of that is so, or a single container that runs once has the same limits itself.
+// how many huge pages: what a container leaves in a volume in memory or in /dev/shm is the whole pod's, and is counted as such also when it
+// has ended and nothing is limited. Nil: a single container that runs once has the same limits itself.
 func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	pages := hugepages(host.HugePages, requests)
 	asksForPages := slices.ContainsFunc(pages, func(l specs.LinuxHugepageLimit) bool { return l.Limit > 0 })
 	limits, share := podLimits(pod), requests[corev1.ResourceCPU]
 	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 && !asksForPages && len(pod.Spec.Overhead) == 0 && len(limits) == 0 &&
-		(podspec.RunsOnce(&pod.Spec) || !hasMemoryVolume(pod)) {
+		podspec.RunsOnce(&pod.Spec) {
 		return nil
 	}
 	if pod.Status.QOSClass == corev1.PodQOSBestEffort {
@@ -42,19 +42,10 @@ func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources 
 	return out
 }
 
-func hasMemoryVolume(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumMemory
-	})
-}
-
 // DebuggingResources returns what the containers that are added to a pod for debugging may take together if it has no group that they
-// share with the others: as much as those. They can have no limits of their own. Nil: the pod may take anything.
+// share with the others: as much as those. They can have no limits of their own.
 func DebuggingResources(pod *corev1.Pod) *specs.LinuxResources {
 	limits := sharedLimits(pod)
-	if len(limits) == 0 {
-		return nil
-	}
 	out := &specs.LinuxResources{CPU: cpu(resource.Quantity{}, limits[corev1.ResourceCPU])}
 	if limit, ok := limits[corev1.ResourceMemory]; ok {
 		bytes := podspec.Amount(limit)

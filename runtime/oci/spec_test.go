@@ -174,7 +174,7 @@ func TestOverheadOfAPodComesOnTop(t *testing.T) {
 			"shares 1024, quota 100000, memory 64Mi"},
 		{"what an init container may leave", `{restartPolicy: Never, initContainers: [{resources: {limits: {memory: 64Mi}}}], containers: [{resources: {limits: {memory: 48Mi}}}]}`,
 			"shares 2, quota 0, memory 64Mi"},
-		{"one may take anything", `{containers: [{resources: {limits: {memory: 64Mi}}}, {}]}`, "none"},
+		{"one may take anything", `{containers: [{resources: {limits: {memory: 64Mi}}}, {}]}`, "shares 2, quota 0, memory 0"},
 		{"on the sum of what containers may take", `{overhead: {cpu: 500m, memory: 16Mi}, containers: [
 			{resources: {requests: {cpu: 500m}, limits: {cpu: 1, memory: 64Mi}}}, {resources: {requests: {cpu: 500m}, limits: {cpu: 1, memory: 48Mi}}}]}`,
 			"shares 1536, quota 250000, memory 128Mi"},
@@ -183,9 +183,9 @@ func TestOverheadOfAPodComesOnTop(t *testing.T) {
 			"shares 1024, quota 0, memory 128Mi"},
 		{"on what the whole pod may take", `{overhead: {cpu: 500m, memory: 16Mi}, resources: {requests: {cpu: 500m}, limits: {memory: 112Mi}}, containers: [{}]}`,
 			"shares 1024, quota 0, memory 128Mi"},
-		{"a volume in memory, which outlives containers", `{restartPolicy: OnFailure, volumes: [{emptyDir: {medium: Memory}}], containers: [{resources: {requests: {cpu: 500m}}}]}`,
+		{"memory outlives a container that is not the only one", `{restartPolicy: OnFailure, containers: [{resources: {requests: {cpu: 500m}}}]}`,
 			"shares 512, quota 0, memory 0"},
-		{"but not a single container that runs once", `{restartPolicy: Never, volumes: [{emptyDir: {medium: Memory}}], containers: [{}]}`, "none"},
+		{"but not a pod", `{restartPolicy: Never, volumes: [{emptyDir: {medium: Memory}}], containers: [{}]}`, "none"},
 		{"of a pod that asks for nothing", `{overhead: {cpu: 500m, memory: 16Mi}, containers: [{}]}`, "shares 2, quota 0, memory 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestDebuggingTakesNoMoreThanThePod(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	pod.Spec.Containers[0].Resources.Limits = nil
-	if r := DebuggingResources(pod); r != nil {
+	if r := DebuggingResources(pod); r.Memory != nil || r.CPU.Quota != nil {
 		t.Errorf("of a pod that may take anything: %+v", r)
 	}
 }
@@ -242,7 +242,8 @@ func TestResourcesOfAPod(t *testing.T) {
 	if r := PodResources(in.Pod, 7, in.Host); *r.CPU.Shares != 512 || *r.CPU.Quota != 200000 || *r.Memory.Limit != 1<<30 || *r.Pids.Limit != 7 {
 		t.Errorf("the pod: %+v", r)
 	}
-	if r := PodResources(input(nil).Pod, 0, in.Host); r != nil {
+	once := func(in *Input) { in.Pod.Spec.RestartPolicy = corev1.RestartPolicyNever }
+	if r := PodResources(input(once).Pod, 0, in.Host); r != nil {
 		t.Errorf("one that says nothing: %+v", r)
 	}
 	if r := specOf(t, whole).Linux.Resources; *r.CPU.Shares != 2 || *r.CPU.Quota != 200000 || *r.Memory.Limit != 1<<30 {
