@@ -118,6 +118,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		Objects: files.objects, Files: c.StateLayout().Host(), Program: shim, Root: c.HostRoot, Lookup: nss.Lookup,
 	}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
+	groups := sandbox.PodGroups{Groups: cgroups, Pids: c.PodMaxPids, Host: limits}
 	usage := disk.Usage{Runtime: r, Volumes: files.volumes, LogPath: from.logs.Path}
 	return &containers{
 		runtime: r, handlers: r.Handlers(), api: api, epoch: r.Epoch(), network: pods,
@@ -137,7 +138,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				return ""
 			},
 			Spec: sandbox.Specs{
-				API: api, Runtime: r, Volumes: files.volumes, Host: limits, Cgroups: parent, PodCgroups: cgroups, Node: files.node,
+				API: api, Runtime: r, Volumes: files.volumes, Host: limits, Cgroups: parent, PodGroups: groups, Node: files.node,
 				Sysctls:    sysctls,
 				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, Profiles: oci.NewProfiles(),
 				DropNetRaw: c.DropNetRaw, Limited: files.objects.Limited,
@@ -151,7 +152,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				sandbox.RuntimeClass(files.objects, r, c.StateLayout().Handlers()),
 				sandbox.AppArmor(appArmor),
 				sandbox.Devices(m.devices),
-				sandbox.Cgroup(cgroups, c.PodMaxPids, limits),
+				groups.Step(),
 				sandbox.UserNamespace(users, c.UserNamespaces == config.UserNamespacesDefault, pods),
 				sandbox.Network(pods),
 				sandbox.NetworkPolicies(enforcer),

@@ -1,51 +1,62 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// Cgroup makes the cgroup of a pod that has limits in addition to those of its containers. pids is how many processes
-// all of them may have together; 0 means no limit.
-func Cgroup(cgroups *cgroup.Pods, pids int64, host oci.Host) worker.Step {
+// PodGroups are the control groups of pods, in which their containers' own are made.
+type PodGroups struct {
+	Groups *cgroup.Pods
+	Pids   int64 // how many processes the containers of a pod may have together; 0 means no limit
+	Host   oci.Host
+}
+
+// setUp makes the group of a pod that has one, and returns it.
+func (g PodGroups) setUp(p *corev1.Pod) (string, error) {
+	limits := oci.PodResources(p, g.Pids, g.Host)
+	if limits == nil {
+		return "", nil
+	}
+	return g.Groups.SetUp(string(p.UID), limits)
+}
+
+// Step makes the group of a pod.
+func (g PodGroups) Step() worker.Step {
 	return worker.Step{
 		Name:   "cgroup",
 		Reason: "FailedCreatePodContainer",
 		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
-			if limits := oci.PodResources(p, pids, host); limits != nil {
-				sandbox.Cgroup, err = cgroups.SetUp(string(p.UID), limits)
-			}
+			sandbox.Cgroup, err = g.setUp(p)
 			return err
 		},
 		Resize: func(_ context.Context, p *corev1.Pod, running []worker.Running, loosen bool) error {
-			r := cgroup.Resize{UID: string(p.UID), Pod: oci.PodResources(p, pids, host), Loosen: loosen}
+			r := cgroup.Resize{UID: string(p.UID), Pod: oci.PodResources(p, g.Pids, g.Host), Loosen: loosen}
 			for _, c := range running {
 				r.Containers = append(r.Containers, cgroup.ResizedContainer{
-					Name: c.Container.Name, ID: c.ID, Limits: oci.Limits(p, c.Container, host),
+					Name: c.Container.Name, ID: c.ID, Limits: oci.Limits(p, c.Container, g.Host),
 				})
 			}
-			return cgroups.Resize(r)
+			return g.Groups.Resize(r)
 		},
-		TearDown: func(_ context.Context, uid types.UID) error { return cgroups.TearDown(string(uid)) },
-		Held:     held(cgroups.Held),
+		TearDown: func(_ context.Context, uid types.UID) error { return g.Groups.TearDown(string(uid)) },
+		Held:     held(g.Groups.Held),
 	}
 }
 
-// cgroup returns the control group that a container's own is made in. Those for debugging have one where the pod has none: they have
-// come after it, have no limits of their own, and what they leave in its memory is its own.
+// cgroup returns the control group that a container's own is made in. A pod that had none when it was set up has one as soon as a
+// container for debugging comes.
 func (b Specs) cgroup(in worker.SpecInput) (string, error) {
 	if in.Sandbox.Cgroup != "" {
 		return in.Sandbox.Cgroup, nil
 	}
-	if podspec.FindEphemeral(&in.Pod.Spec, in.Container.Name) != nil {
-		return b.PodCgroups.SetUp(string(in.Pod.UID), oci.DebuggingResources(in.Pod))
-	}
-	return b.Cgroups, nil
+	group, err := b.PodGroups.setUp(in.Pod)
+	return cmp.Or(group, b.Cgroups), err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime"
-	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/devices"
 	"github.com/jobd/jobd/runtime/oci"
@@ -21,14 +20,13 @@ import (
 
 // Specs makes the OCI specs of containers on this host. It implements worker.SpecBuilder.
 type Specs struct {
-	API     *API
-	Runtime runtime.Runtime
-	Volumes *volume.Volumes
-	Host    oci.Host
-	Cgroups string // the parent of the cgroups of all containers
-	// PodCgroups are those of pods, in it.
-	PodCgroups *cgroup.Pods
-	Node       volume.Node
+	API       *API
+	Runtime   runtime.Runtime
+	Volumes   *volume.Volumes
+	Host      oci.Host
+	Cgroups   string    // the parent of the cgroups of all containers
+	PodGroups PodGroups // in it
+	Node      volume.Node
 	// SeccompDir is the directory of profiles. With SeccompDefault, containers that ask for no profile get
 	// RuntimeDefault.
 	SeccompDir     string

@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -15,14 +14,15 @@ import (
 // PodResources returns what the containers of a pod may take together (PodSpec.Resources, KEP-2837) with what their OCI
 // runtime takes itself (PodSpec.Overhead, KEP-688), how many processes and threads they may have, 0 for no limit, and
 // how many huge pages: what a container leaves in a volume in memory or in /dev/shm is the whole pod's, and is counted as such also when it
-// has ended and nothing is limited. Nil: a single container that runs once has the same limits itself.
+// has ended and nothing is limited, and those for debugging have no limits of their own. Nil: a container that runs once and alone has the
+// same limits itself.
 func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	pages := hugepages(host.HugePages, requests)
 	asksForPages := slices.ContainsFunc(pages, func(l specs.LinuxHugepageLimit) bool { return l.Limit > 0 })
 	limits, share := podLimits(pod), requests[corev1.ResourceCPU]
 	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 && !asksForPages && len(pod.Spec.Overhead) == 0 && len(limits) == 0 &&
-		podspec.RunsOnce(&pod.Spec) {
+		alone(pod) {
 		return nil
 	}
 	if pod.Status.QOSClass == corev1.PodQOSBestEffort {
@@ -42,40 +42,23 @@ func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources 
 	return out
 }
 
-// DebuggingResources returns what the containers that are added to a pod for debugging may take together if it has no group that they
-// share with the others: as much as those. They can have no limits of their own.
-func DebuggingResources(pod *corev1.Pod) *specs.LinuxResources {
-	limits := sharedLimits(pod)
-	out := &specs.LinuxResources{CPU: cpu(resource.Quantity{}, limits[corev1.ResourceCPU])}
-	if limit, ok := limits[corev1.ResourceMemory]; ok {
-		bytes := podspec.Amount(limit)
-		out.Memory = &specs.LinuxMemory{Limit: &bytes}
-	}
-	return out
+// alone reports whether a pod has no more than one container, which runs once.
+func alone(pod *corev1.Pod) bool {
+	return podspec.RunsOnce(&pod.Spec) && len(pod.Spec.EphemeralContainers) == 0
 }
 
-// podLimits returns how much CPU and memory a pod may take: what it says itself, or else its containers where none of
-// them may take anything. Either way its overhead comes on top.
+// podLimits returns how much CPU and memory a pod may take: what it says itself, or else the sum of its containers where each has a
+// limit. Its overhead comes on top. A container that is alone has its limit itself.
 func podLimits(pod *corev1.Pod) corev1.ResourceList {
-	limits := sharedLimits(pod)
-	if len(pod.Spec.Overhead) == 0 && podspec.RunsOnce(&pod.Spec) {
-		maps.DeleteFunc(limits, func(name corev1.ResourceName, _ resource.Quantity) bool {
-			return pod.Spec.Resources == nil || !hasLimit(pod.Spec.Resources, name)
-		})
-	}
-	return limits
-}
-
-// sharedLimits returns how much CPU and memory a pod says that it may take, or else the sum of its containers where each has a limit.
-func sharedLimits(pod *corev1.Pod) corev1.ResourceList {
-	limits, out := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}), corev1.ResourceList{}
+	sums, out := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}), corev1.ResourceList{}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		limited := true
+		own := pod.Spec.Resources != nil && hasLimit(pod.Spec.Resources, name)
+		each := !alone(pod) || len(pod.Spec.Overhead) > 0
 		for c := range podspec.Workload(&pod.Spec) {
-			limited = limited && hasLimit(&c.Resources, name)
+			each = each && hasLimit(&c.Resources, name)
 		}
-		if limit := limits[name]; !limit.IsZero() && (limited || pod.Spec.Resources != nil && hasLimit(pod.Spec.Resources, name)) {
-			out[name] = limit
+		if sum := sums[name]; !sum.IsZero() && (own || each) {
+			out[name] = sum
 		}
 	}
 	return out

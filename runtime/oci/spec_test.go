@@ -222,11 +222,11 @@ func TestDebuggingTakesNoMoreThanThePod(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(spec), &pod.Spec); err != nil {
 		t.Fatal(err)
 	}
-	if r := DebuggingResources(pod); *r.Memory.Limit != 64<<20 || *r.CPU.Quota != 100000 || *r.CPU.Shares != 2 {
+	if r := PodResources(pod, 0, Host{}); *r.Memory.Limit != 64<<20 || *r.CPU.Quota != 100000 {
 		t.Errorf("got %+v", r)
 	}
 	pod.Spec.Containers[0].Resources.Limits = nil
-	if r := DebuggingResources(pod); r.Memory != nil || r.CPU.Quota != nil {
+	if r := PodResources(pod, 0, Host{}); r.Memory != nil || r.CPU.Quota != nil {
 		t.Errorf("of a pod that may take anything: %+v", r)
 	}
 }
