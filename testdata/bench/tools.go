@@ -19,8 +19,10 @@ type tool struct {
 	env  []string
 	// one runs `true` to its end, and print a script that prints much, to its standard output.
 	one, print func() []string
-	// array runs `true` n times, parallel of them at a time, as one thing; without it one is called so often.
-	array func(n, parallel int) []string
+	// array runs `true` n times, parallel of them at a time, as one thing. Without it, and where they start later so, one is called
+	// so often.
+	array       func(n, parallel int) []string
+	startsLater bool
 	// load takes in the archive of an image.
 	load  func(archive string) []string
 	close func()
@@ -125,7 +127,7 @@ func (t *tool) measure(ctx context.Context, f *[measurements]series, dir *toolsD
 	}
 	f[ofOne] = append(f[ofOne], took*1000)
 	many := 80
-	if t.array != nil {
+	if t.array != nil && !t.startsLater {
 		took, err = t.seconds(ctx, t.array(many, 8))
 		f[ofMany] = append(f[ofMany], float64(many)/took)
 	} else {

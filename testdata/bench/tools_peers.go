@@ -143,6 +143,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 		array: func(n, parallel int) []string {
 			return []string{"sbatch", "--wait", fmt.Sprintf("--array=0-%d%%%d", n-1, parallel), "-o", "/dev/null", "--wrap", "true"}
 		},
+		startsLater: true, // by default its scheduler comes by every half minute for an array that may run no more at a time
 	}
 	err = serve(t, "munged", "--foreground", "--force", "--key-file="+at+"/munge.key", "--socket="+at+"/munge.sock", "--pid-file="+at+"/munge.pid",
 		"--log-file="+at+"/munge.log", "--seed-file="+at+"/munge.seed")
