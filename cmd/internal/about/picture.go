@@ -2,8 +2,6 @@ package about
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,43 +21,33 @@ func Picture(ctx context.Context, client kubernetes.Interface, namespace, name s
 	for parameter, values := range o.Parameters() {
 		request.Param(parameter, values[0])
 	}
-	answer := request.Do(ctx)
-	if err := answer.Error(); apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-		if _, there := client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{}); there != nil {
-			return there
-		}
-		return errors.New("the server draws no pictures of Jobs: it is not jobd, or an older one")
-	} else if err != nil {
+	return notDrawn(answer(ctx, request, into), "Jobs", func() error {
+		_, err := client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
 		return err
-	}
-	raw, err := answer.Raw()
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("the server's answer: %w", err)
-	}
-	return nil
+	})
 }
 
 // SetPicture asks the server for the picture of a JobSet.
 func SetPicture(ctx context.Context, client kubernetes.Interface, namespace, name string) (*wire.SetPicture, error) {
-	answer := client.Discovery().RESTClient().Get().AbsPath(submit.JobSetsPath(namespace), name, "picture").Do(ctx)
-	if err := answer.Error(); apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-		if _, there := submit.GetJobSet(ctx, client, namespace, name); there != nil {
-			return nil, there
-		}
-		return nil, errors.New("the server draws no pictures of JobSets: it is not jobd, or an older one")
-	} else if err != nil {
-		return nil, err
-	}
-	raw, err := answer.Raw()
+	p := &wire.SetPicture{}
+	request := client.Discovery().RESTClient().Get().AbsPath(submit.JobSetsPath(namespace), name, "picture")
+	err := notDrawn(answer(ctx, request, p), "JobSets", func() error {
+		_, err := submit.GetJobSet(ctx, client, namespace, name)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	p := &wire.SetPicture{}
-	if err := json.Unmarshal(raw, p); err != nil {
-		return nil, fmt.Errorf("the server's answer: %w", err)
-	}
 	return p, nil
+}
+
+// notDrawn says what it means that there is no picture: that there is no object, which missing returns, or no jobd.
+func notDrawn(err error, of string, missing func() error) error {
+	if !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
+		return err
+	}
+	if there := missing(); there != nil {
+		return there
+	}
+	return fmt.Errorf("the server draws no pictures of %s: it is not jobd, or an older one", of)
 }

@@ -2,8 +2,6 @@ package about
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -14,17 +12,9 @@ import (
 
 // Why asks a server that knows it why an object is in its state.
 func Why(ctx context.Context, client kubernetes.Interface, o Object) (*why.Explanation, error) {
-	answer := askedWhy(client, o).Do(ctx)
-	if err := answer.Error(); err != nil { // not Raw's error, which does not have the server's words
-		return nil, err
-	}
-	raw, err := answer.Raw()
-	if err != nil {
-		return nil, err
-	}
 	said := &why.Explanation{}
-	if err := json.Unmarshal(raw, said); err != nil {
-		return nil, fmt.Errorf("the server's answer: %w", err)
+	if err := answer(ctx, askedWhy(client, o), said); err != nil {
+		return nil, err
 	}
 	return said, nil
 }
