@@ -71,13 +71,15 @@ func carryOut(t *testing.T, seed uint64, plan []step) (broken []string, tried fi
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			u := newUniverse(t, seed, d)
+			defer func() { // a test that is given up in between is to say so, and not that goroutines are left
+				u.total.time = time.Since(began)
+				u.End()
+				broken, tried = u.broken, u.total
+			}()
 			for _, s := range plan {
 				u.do(s)
 			}
 			u.comeToRest()
-			u.total.time = time.Since(began)
-			u.End()
-			broken, tried = u.broken, u.total
 		})
 	})
 	return broken, tried
