@@ -1,6 +1,12 @@
 package forward
 
-import "testing"
+import (
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/jobd/jobd/api/clusters"
+)
 
 func TestNamespaces(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -17,5 +23,17 @@ func TestNamespaces(t *testing.T) {
 		if err := checkNamespaces(c.mapped); (err == nil) != c.valid {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Of a Job that was never made there nothing goes on.
+func TestWhatGoesOnInASilentCluster(t *testing.T) {
+	j := &batchv1.Job{}
+	if said := goesOn(j); said != "" {
+		t.Errorf("of a Job that is only here: %q", said)
+	}
+	j.UID, j.Annotations = "u", map[string]string{clusters.RecordAnnotation: clusters.Record{Job: "u", UID: "r", Namespace: "n"}.Annotation()}
+	if said := goesOn(j); said == "" {
+		t.Error("nothing is said of a Job that is there")
 	}
 }
