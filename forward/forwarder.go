@@ -243,9 +243,9 @@ func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
 	return nil
 }
 
-// goesOn says what becomes meanwhile of a Job that is in a cluster which does not answer, or may be.
+// goesOn says what becomes meanwhile of a Job that is in a cluster which does not answer.
 func goesOn(l *batchv1.Job) string {
-	if clusters.RecordOf(l) == nil {
+	if record := clusters.RecordOf(l); record == nil || record.UID == "" { // why says that it is not there, by all that is known
 		return ""
 	}
 	return "; what was made there goes on"

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/clusters"
 )
@@ -29,11 +30,14 @@ func TestNamespaces(t *testing.T) {
 // Of a Job that was never made there nothing goes on.
 func TestWhatGoesOnInASilentCluster(t *testing.T) {
 	j := &batchv1.Job{}
+	j.UID = "u"
 	if said := goesOn(j); said != "" {
 		t.Errorf("of a Job that is only here: %q", said)
 	}
-	j.UID, j.Annotations = "u", map[string]string{clusters.RecordAnnotation: clusters.Record{Job: "u", UID: "r", Namespace: "n"}.Annotation()}
-	if said := goesOn(j); said == "" {
-		t.Error("nothing is said of a Job that is there")
+	for there, want := range map[types.UID]string{"": "", "r": "; what was made there goes on"} {
+		j.Annotations = map[string]string{clusters.RecordAnnotation: clusters.Record{Job: "u", UID: there, Namespace: "n"}.Annotation()}
+		if said := goesOn(j); said != want {
+			t.Errorf("made as %q: %q, want %q", there, said, want)
+		}
 	}
 }
