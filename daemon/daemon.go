@@ -40,6 +40,7 @@ type Serving struct {
 	Socket      string
 	UsersSocket string // empty if there is none
 	Listen      string // host:port; empty if there is none
+	ListenWaits bool   // another process has that port, and it is tried again
 	Kubeconfig  string
 	Root, State string
 	Runtime     string
@@ -283,7 +284,7 @@ func (d *daemon) listenTLS() (err error) {
 	}
 	d.listenOn(listener)
 	d.tls = netip.MustParseAddrPort(listener.Addr().String())
-	d.serving.Listen = listener.Addr().String()
+	d.serving.Listen, d.serving.ListenWaits = listener.Addr().String(), listener.Waits() != nil
 	d.serving.Kubeconfig = c.RootLayout().Kubeconfig()
 	return d.authority.WriteKubeconfig(d.serving.Kubeconfig, listener.Addr())
 }

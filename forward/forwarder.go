@@ -237,10 +237,18 @@ func (f *Forwarder) take(ctx context.Context, step Step, s Seen) error {
 		return f.tellElsewhere(ctx, s)
 	case TellUnreachable:
 		return f.tell(ctx, l, clusters.Unreachable, "NoAnswer", fmt.Sprintf(
-			"The cluster %s does not answer since %s; what was made there goes on. What is heard instead: %s",
-			f.Cluster, s.Silent.UTC().Format(time.RFC3339), f.line.instead()))
+			"The cluster %s has not answered since %s%s. What is heard instead: %s",
+			f.Cluster, s.Silent.UTC().Format(time.RFC3339), goesOn(l), f.line.instead()))
 	}
 	return nil
+}
+
+// goesOn says what becomes meanwhile of a Job that is in a cluster which does not answer.
+func goesOn(l *batchv1.Job) string {
+	if record := clusters.RecordOf(l); record == nil || record.UID == "" { // why says that it is not there, by all that is known
+		return ""
+	}
+	return "; what was made there goes on"
 }
 
 // into returns the namespace of the cluster in which the Jobs of one here are made.

@@ -57,12 +57,15 @@ func machineOf(nodes []corev1.Node) string {
 
 // introduce waits for jobd, and finds out which one it is, and whether its Jobs can go to the cluster.
 func (f *Forwarder) introduce(ctx context.Context) error {
-	for {
+	for said := ""; ; {
 		err := f.ask(ctx, f.introduced)
 		if status := apierrors.APIStatus(nil); err == nil || errors.Is(err, errNames) || errors.As(err, &status) && handover.Refused(err) {
 			return err
 		}
-		f.Logger.Warn("jobd does not answer", "error", err)
+		if err.Error() != said { // and not each second again
+			said = err.Error()
+			f.Logger.Warn("jobd does not answer, and is asked every second: is it running, and is its socket the one of --socket?", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil

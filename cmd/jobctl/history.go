@@ -295,7 +295,7 @@ func (o *historyOptions) jobColumns() []string {
 func (o *historyOptions) jobRow(w io.Writer, j *history.Job) {
 	cells := []string{
 		j.Name, orNone(j.User), instant(j.Started), span(j.Started, j.Ended), j.Result, codesOf(j.ExitCodes),
-		seconds(j.CPUSeconds), bytesOf(j.PeakMemory), strconv.Itoa(j.Retries),
+		cpuOf(j), bytesOf(j.PeakMemory), strconv.Itoa(j.Retries),
 	}
 	cells = append(cells, o.gpuCells(&j.Use)...)
 	if o.everywhere {
@@ -399,6 +399,14 @@ func codesOf(codes []history.ExitCode) string {
 		all = append(all, text)
 	}
 	return orNone(strings.Join(all, ","))
+}
+
+// cpuOf returns how long a Job has had processors. How long one had that has run elsewhere is not known here.
+func cpuOf(j *history.Job) string {
+	if j.ManagedBy != "" && j.CPUSeconds == 0 {
+		return "<unknown>"
+	}
+	return seconds(j.CPUSeconds)
 }
 
 // seconds returns a time on processors as people read it.

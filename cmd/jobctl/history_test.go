@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/jobd/jobd/api/history"
 )
 
 func TestParseSince(t *testing.T) {
@@ -36,6 +38,11 @@ func TestAmountsInTheHistory(t *testing.T) {
 	for s, want := range map[float64]string{0: "0s", 0.0123: "12ms", 1.26: "1.3s", 3725.4: "1h2m5s"} {
 		if got := seconds(s); got != want {
 			t.Errorf("%v seconds are %q, want %q", s, got, want)
+		}
+	}
+	for manager, want := range map[string]string{"": "0s", "clusters.jobd.dev/prod": "<unknown>"} {
+		if got := cpuOf(&history.Job{ManagedBy: manager}); got != want {
+			t.Errorf("a Job of the manager %q has had processors for %q, want %q", manager, got, want)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	extendGet(root, factory, streams)
 	extendExplain(root, streams.Out)
 	extendTop(root, factory, streams)
-	root.AddCommand(own.submitCommand(), own.followCommand(), own.moveCommand(), newWhyCommand(factory, streams, own.words),
+	root.AddCommand(own.submitCommand(), own.followCommand(), own.moveCommand(), newWhyCommand(factory, streams, own.reach),
 		newRetryCommand(factory, streams, own.words), newSuspendCommand(factory, streams), newResumeCommand(factory, streams),
 		newPauseCommand(factory, streams), newContinueCommand(factory, streams), newPrioritizeCommand(factory, streams),
 		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newResultsCommand(factory, streams),

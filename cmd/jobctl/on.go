@@ -41,7 +41,7 @@ func (s submitter) on(cmd *cobra.Command, name string) (submitter, error) {
 		return s, fmt.Errorf("--on: %w", err)
 	}
 	if all.Contexts[name] == nil {
-		return s, fmt.Errorf("--on: the kubeconfig has no context %q: \"jobctl config get-contexts --kubeconfig FILE\" lists those that there are", name)
+		return s, fmt.Errorf("--on: the kubeconfig has no context %q: \"jobctl config get-contexts\" lists those that there are", name)
 	}
 	to := &target{cluster: true, context: name, kubeconfig: file, socket: defaultSocket, verb: s.to.verb, place: name}
 	to.byContext(func(string) string { return "" })
@@ -172,6 +172,14 @@ func (s submitter) words() (all string) {
 		all += " --socket " + why.Word(s.to.socket)
 	}
 	return all
+}
+
+// reach lets a command that helps reach the same server, or says where to run it: those for images speak to jobd's socket alone.
+func (s submitter) reach(help string) string {
+	if s.to.cluster && strings.HasPrefix(help, "jobctl image ") {
+		return help + "  # on that machine itself"
+	}
+	return why.Reaching(help, s.words())
 }
 
 // completeOn completes the contexts of the kubeconfig.

@@ -33,14 +33,22 @@ func TestWordsThatReachTheSameServer(t *testing.T) {
 	} {
 		flags := genericclioptions.NewConfigFlags(true)
 		flags.KubeConfig, flags.Context = &c.file, &c.inFlags
-		words := submitter{flags: flags, to: &c.to}.words()
+		s := submitter{flags: flags, to: &c.to}
+		words := s.words()
 		if words != c.want {
 			t.Errorf("%s: %q, want %q", c.name, words, c.want)
 		}
 		causes := []why.Cause{{Causes: []why.Cause{{Help: []string{"jobctl retry jobs/x", "sudo jobd doctor"}}}}}
-		reaching(causes, words)
+		reaching(causes, s.reach)
 		if got := strings.Join(causes[0].Causes[0].Help, "; "); got != c.suggests+"; sudo jobd doctor" {
 			t.Errorf("%s: %q, want %q", c.name, got, c.suggests)
+		}
+		image := strings.ReplaceAll(c.suggests, "retry jobs/x", "image pull i")
+		if c.to.cluster { // where the command for images says that it works on the socket only
+			image = "jobctl image pull i  # on that machine itself"
+		}
+		if got := s.reach("jobctl image pull i"); got != image {
+			t.Errorf("%s: %q, want %q", c.name, got, image)
 		}
 	}
 }

@@ -22,8 +22,8 @@ import (
 var explained = []string{"jobs", "pods", "cronjobs", "jobsets"}
 
 // newWhyCommand makes the command that says why a Job, a pod, a CronJob or a JobSet is in the state that it is in.
-// words are what the commands in the answer need to reach the same server.
-func newWhyCommand(f cmdutil.Factory, streams genericiooptions.IOStreams, words func() string) *cobra.Command {
+// reach lets the commands in the answer reach the same server.
+func newWhyCommand(f cmdutil.Factory, streams genericiooptions.IOStreams, reach func(help string) string) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:                   "why (jobs/NAME | pods/NAME | cronjobs/NAME | jobsets/NAME) [-o json|yaml]",
@@ -48,14 +48,14 @@ The answer comes from the state that the daemon itself decides by. A cluster (--
   jobctl why jobs/pi -o json`,
 		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, explained),
 		Run: func(cmd *cobra.Command, args []string) {
-			cmdutil.CheckErr(printWhy(contextOf(cmd), f, streams, args, output, words()))
+			cmdutil.CheckErr(printWhy(contextOf(cmd), f, streams, args, output, reach))
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (json, yaml)")
 	return cmd
 }
 
-func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, output, words string) error {
+func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, output string, reach func(help string) string) error {
 	if output != "" && output != "json" && output != "yaml" {
 		return fmt.Errorf("unknown output format %q: one of json, yaml", output)
 	}
@@ -81,7 +81,7 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 			}
 			err = writeYAML(streams.Out, said)
 		default:
-			reaching(said.Causes, words)
+			reaching(said.Causes, reach)
 			err = why.Print(streams.Out, said)
 		}
 		if err != nil {
@@ -92,12 +92,12 @@ func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.I
 }
 
 // reaching lets the commands that help reach the server that was asked.
-func reaching(causes []why.Cause, words string) {
+func reaching(causes []why.Cause, reach func(help string) string) {
 	for i := range causes {
 		for k, help := range causes[i].Help {
-			causes[i].Help[k] = why.Reaching(help, words)
+			causes[i].Help[k] = reach(help)
 		}
-		reaching(causes[i].Causes, words)
+		reaching(causes[i].Causes, reach)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -51,7 +52,8 @@ that would not run there as it does here waits, and its status says for what.`,
 	flags.StringVar(&w.options.Cluster, "cluster", "", "the name by which Jobs choose the cluster: managedBy: clusters.jobd.dev/NAME")
 	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "file with the access to the cluster (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&w.context, "context", "", "context of that file (default its current one)")
-	flags.StringVar(&w.socket, "socket", "/run/jobd/jobd.sock", "socket of the daemon, or that of its users")
+	flags.StringVar(&w.socket, "socket", cmp.Or(os.Getenv("JOBD_SOCKET"), "/run/jobd/jobd.sock"),
+		"socket of the daemon, or that of its users; $JOBD_SOCKET sets it too")
 	flags.StringVar(&w.access, "jobd-kubeconfig", "",
 		"file with the access to the daemon, instead of its socket: for an account with the rights of jobd:forwarder alone")
 	flags.StringToStringVar(&w.options.Namespaces, "namespace", nil,
@@ -72,6 +74,9 @@ func (w *forwarding) run(ctx context.Context) (err error) {
 	const longest = 63 // of managedBy
 	if name := clusters.Manager(w.options.Cluster); len(name) > longest {
 		return fmt.Errorf("--cluster: %s has more than %d characters", name, longest)
+	}
+	if w.access == "" && strings.Contains(w.socket, "://") { // of $JOBD_SOCKET, where jobctl takes ssh://HOST
+		return fmt.Errorf("--socket: %s is on another machine: a forwarder runs beside the daemon, or has --jobd-kubeconfig", w.socket)
 	}
 	if len(w.options.Namespaces) == 0 {
 		w.options.Namespaces = nil

@@ -78,7 +78,11 @@ func announce(w io.Writer, s daemon.Serving) {
 		fmt.Fprintf(w, "  users       %s\n", s.UsersSocket)
 	}
 	if s.Listen != "" {
-		fmt.Fprintf(w, "  https       https://%s  (kubeconfig: %s)\n", s.Listen, s.Kubeconfig)
+		words := "kubeconfig: " + s.Kubeconfig
+		if s.ListenWaits {
+			words = "not yet: another process has this port"
+		}
+		fmt.Fprintf(w, "  https       https://%s  (%s)\n", s.Listen, words)
 	}
 	fmt.Fprintf(w, "  root        %s\n", s.Root)
 	fmt.Fprintf(w, "  state       %s\n", s.State)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/clusters"
 	"github.com/jobd/jobd/api/retry"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
@@ -163,6 +164,33 @@ func TestWhyAJobIsInItsState(t *testing.T) {
 				t.Errorf("%s, want %s with %s: %s; it says\n%s", said.State, tc.state, tc.cause, tc.words, strings.Join(told, "\n"))
 			}
 		})
+	}
+}
+
+// Who reads only the first line learns that a Job runs elsewhere, and when nobody knows whether it still does.
+func TestWhereAJobRuns(t *testing.T) {
+	silent := batchv1.JobCondition{Type: clusters.Unreachable, Status: corev1.ConditionTrue, Message: "no answer"}
+	for _, tc := range []struct {
+		manager    string
+		conditions []batchv1.JobCondition
+		served     bool
+		want       string
+	}{
+		{"", nil, true, "runs: "},
+		{clusters.Manager("prod"), nil, true, "runs in the cluster prod: "},
+		{clusters.Manager("prod"), nil, false, "runs in the cluster prod, by what was heard last: "},
+		{clusters.Manager("prod"), []batchv1.JobCondition{silent}, true, "runs in the cluster prod, by what was heard last: "},
+	} {
+		j := newJob(func(j *batchv1.Job) {
+			j.Status.Active, j.Status.Ready, j.Status.Conditions = 1, ptr.To[int32](1), tc.conditions
+			if tc.manager != "" {
+				j.Spec.ManagedBy = &tc.manager
+			}
+		})
+		w := World{Now: now, Source: why.FromRecords, Forwarder: func(string) (bool, bool) { return tc.served, true }}
+		if said := Job(w, j, nil); !strings.HasPrefix(said.Message, tc.want) {
+			t.Errorf("%s: %q, want %q", tc.manager, said.Message, tc.want)
+		}
 	}
 }
 

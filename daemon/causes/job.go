@@ -52,7 +52,7 @@ func (v *jobView) state(reason string) (state, message string) {
 	case batch.StatePreempted:
 		message = "is preempted: " + v.progress()
 	case batch.StateRunning:
-		message = "runs: " + v.progress()
+		message = "runs" + v.where() + ": " + v.progress()
 	default:
 		switch {
 		case reason != "":

@@ -56,6 +56,18 @@ func jobInCluster(v *jobView, cluster string) []why.Cause {
 	return []why.Cause{c}
 }
 
+// where says where a Job runs, if that is not here, and that it is not known if it still does.
+func (v *jobView) where() string {
+	cluster := clusters.Of(v.job)
+	switch {
+	case cluster == "":
+		return ""
+	case v.condition(clusters.Unreachable) != nil || v.unserved(cluster):
+		return " in the cluster " + cluster + ", by what was heard last"
+	}
+	return " in the cluster " + cluster
+}
+
 // condition returns a condition of the Job that is true; nil if it has none.
 func (v *jobView) condition(t batchv1.JobConditionType) *batchv1.JobCondition {
 	if c := conditions.Find(v.job.Status.Conditions, t); c != nil && c.Status == corev1.ConditionTrue {

@@ -39,6 +39,9 @@ func lostNotices(ctx context.Context, p *patient) (string, error) {
 			p.logger.Warn(text, helps, "jobctl notify says more; docs/notices.md")
 		}
 	}
+	if known == 1 {
+		return "1 receiver", nil
+	}
 	return fmt.Sprintf("%d receivers", known), nil
 }
 

@@ -49,7 +49,7 @@ func TestLostNotices(t *testing.T) {
 		t.Errorf("without receivers: %q %q", text, said)
 	}
 	answer = `{"items": [{"name": "ops", "kind": "webhook", "delivered": 1}]}`
-	if text, said := examine(); text != "1 receivers" || said != "" {
+	if text, said := examine(); text != "1 receiver" || said != "" {
 		t.Errorf("well: %q %q", text, said)
 	}
 	answer = `{"items": [{"name": "ops", "kind": "mail"}, {"name": "b", "kind": "mail", "pending": 3, "lastError": "no\nroute"}, {"name": "opps"}]}`

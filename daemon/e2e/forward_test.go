@@ -312,7 +312,7 @@ func forwardUnreachable(f *forwarder) {
 	f.here.active("far", 1)
 	f.line.set(lineRefused)
 	f.here.until("far", "unreachable", func(j *batchv1.Job) bool { return condition(j, clusters.Unreachable) != nil && j.Status.Active == 1 })
-	if out := f.here.jobctl("why", "jobs/far"); !strings.Contains(out, "does not answer since") || !strings.Contains(out, "goes on") {
+	if out := f.here.jobctl("why", "jobs/far"); !strings.Contains(out, "has not answered since") || !strings.Contains(out, "goes on") {
 		f.t.Errorf("why:\n%s", out)
 	}
 	f.line.set(lineWhole)

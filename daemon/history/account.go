@@ -278,6 +278,10 @@ func (a *Account) Describe(j *batchv1.Job, namespace types.UID, user string, now
 	if !job.Managed(j) {
 		a.Job.ManagedBy = *j.Spec.ManagedBy
 	}
+	a.Job.Reason = ""
+	if m := batch.MovingOf(j.Annotations); m != nil { // all that says later why it was deleted
+		a.Job.Reason = boundedReason("on its move to " + m.To)
+	}
 }
 
 // maxLabels is how many bytes of labels are kept of a Job. The history of all shares its size.
@@ -384,6 +388,9 @@ func (a *Account) Close(j *batchv1.Job, status *batchv1.JobStatus, now time.Time
 			if c.Type == batchv1.JobFailed {
 				end.Result, final = wire.Failed, 1
 			}
+		}
+		if end.ManagedBy != "" { // none of its pods has run here
+			end.Succeeded, end.Failed = max(0, int(status.Succeeded)), max(0, int(status.Failed))
 		}
 		if j != nil { // the pause that it was in is over with that status
 			end.PausedSeconds = rounded(batch.PausedFor(j.Annotations).Seconds())

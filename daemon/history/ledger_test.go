@@ -196,6 +196,27 @@ func TestHistoryOfADeletedJob(t *testing.T) {
 	})
 }
 
+// A Job that is gone since it was moved says where to.
+func TestHistoryOfAMovedJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{controltest.New(t)}
+		defer w.End()
+		j := controltest.Simulate("j", "1h", "0")
+		j.Spec.Suspend = ptr.To(true)
+		w.Create(j)
+		time.Sleep(time.Second)
+		moving := w.Job("j")
+		moving.Annotations = map[string]string{batch.MovingAnnotation: `{"to": "big"}`} // which no client may write
+		w.Put(objects.Key(objects.Jobs, j), moving)
+		time.Sleep(time.Second)
+		w.Write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.Jobs, j)); return nil })
+		time.Sleep(time.Minute)
+		if all := w.history(); len(all) != 1 || all[0].Result != wire.Deleted || all[0].Reason != "on its move to big" {
+			t.Errorf("the history says %+v", all)
+		}
+	})
+}
+
 // The pods of a large Job are kept in parts.
 func TestHistoryOfManyPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -302,6 +323,9 @@ func TestHistoryOfAJobOfAnotherController(t *testing.T) {
 				all := w.history()
 				if len(all) != 1 || all[0].Result != c.result || all[0].ManagedBy != "example.com/other" || all[0].UID != string(j.UID) {
 					t.Errorf("the history says %+v", all)
+				}
+				if succeeded := map[string]int{wire.Complete: 1}[c.result]; len(all) == 1 && all[0].Succeeded != succeeded {
+					t.Errorf("the history says that %d pods have succeeded, and %d have", all[0].Succeeded, succeeded)
 				}
 				if a, b, _ := w.open(); a+b != 0 {
 					t.Errorf("%d usages and %d accounts are left", a, b)

@@ -170,8 +170,9 @@ export function overview(main, signal, status) {
     const now = new Map();
     for (const j of found().filter(j => ['Running', 'Waiting', 'Failing', 'Failed'].includes(j.state)).slice(0, explained)) {
       try {
-        const known = j.state === 'Failed' ? waiting.get(j.uid) : null, {reason, forecast} = known ?? await get(jobPath(j.ns, j.name) + '/why', signal);
-        now.set(j.uid, {reason: j.state !== 'Running' || sick(j) ? reason : '', forecast});
+        const known = j.state === 'Failed' ? waiting.get(j.uid) : null, {reason, forecast, causes} = known ?? await get(jobPath(j.ns, j.name) + '/why', signal);
+        const away = causes?.find(c => c.details?.cluster)?.details.cluster; // it runs there: whether it still does may not be known
+        now.set(j.uid, {reason: j.state !== 'Running' || sick(j) ? reason : away ? reason || 'in the cluster ' + away : '', forecast});
       } catch { /* gone, or not to be read */ }
     }
     waiting = now;
