@@ -133,8 +133,9 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"how long an image that no pod uses is kept, however empty the disk is (forever)")
 	flags.BoolVar(&c.ImageGCImported, "image-gc-imported", false,
 		"also remove unused images that were imported and cannot be pulled again (they are kept)")
-	// That of memory is a kubelet's. A kubelet's 10 and 5 % of the disk assume a disk of its own: on a workstation, whose disk may well be 92 % full, no pod would ever
-	// start. Once the last percent is gone nothing works any more, and results of pods can no longer be written.
+	// That of memory is a kubelet's. Its 10 and 5 % of the disk assume a disk of its own: on a workstation, whose disk may well be
+	// 92 % full, no pod would ever start. Once the last percent is gone nothing works any more, and results of pods can no
+	// longer be written.
 	flags.StringVar(&c.EvictionHard, "eviction-hard", "memory.available<100Mi,nodefs.available<1%,nodefs.inodesFree<1%",
 		"how little of memory and the root's disk may be left before new pods are kept away and others are evicted; empty means never")
 	flags.DurationVar(&c.EvictionPressureTransitionPeriod.Duration, "eviction-pressure-transition-period", 5*time.Minute,

@@ -25,7 +25,8 @@ func TestMemoryPressure(t *testing.T) {
 		d.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never, volumes: [{name: v, emptyDir: {medium: Memory}}], %s}}`,
 			name, containers))
 		p := d.podUntil(name, "has failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
-		if words := "The node was low on resource: memory. Threshold quantity: 100Mi, available: "; p.Status.Reason != "Evicted" || !strings.HasPrefix(p.Status.Message, words) {
+		const words = "The node was low on resource: memory. Threshold quantity: 100Mi, available: "
+		if p.Status.Reason != "Evicted" || !strings.HasPrefix(p.Status.Message, words) {
 			t.Errorf("%s, %s: %q", name, p.Status.Reason, p.Status.Message)
 		}
 		d.eventually("there is room again", func() error {

@@ -114,8 +114,10 @@ func TestFirst(t *testing.T) {
 		{"inodes", inodes, []Use{use("a", plain, wrote(50, 5), Size{}), use("b", plain, wrote(2, 2000), Size{})}, "b",
 			"The node was low on resource: inodes. Threshold quantity: 100, available: 50. Container c was using 2k, request is " +
 				"0, has larger consumption of inodes. "},
-		{"memory", memory, []Use{use("a", plain, wrote(5, 0), Size{}), use("b", `containers: [{name: c, resources: {requests: {memory: 20Mi}}}]`, wrote(25, 0), Size{}),
-			use("c", plain, nil, Size{Bytes: 6 << 20})}, "c",
+		{"memory", memory, []Use{
+			use("a", plain, wrote(5, 0), Size{}), use("b", `containers: [{name: c, resources: {requests: {memory: 20Mi}}}]`, wrote(25, 0), Size{}),
+			use("c", plain, nil, Size{Bytes: 6 << 20}),
+		}, "c",
 			"The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

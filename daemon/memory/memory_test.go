@@ -21,7 +21,8 @@ type held struct {
 
 func (h held) Containers(context.Context) ([]runtime.Status, error) {
 	return []runtime.Status{
-		{PodUID: "alone", ID: "1", Name: "c"}, {PodUID: "group", ID: "2", Name: "c"}, {PodUID: "group", ID: "3", Name: "d"}, {PodUID: "group", ID: "4", Name: "gone"},
+		{PodUID: "alone", ID: "1", Name: "c"}, {PodUID: "group", ID: "2", Name: "c"}, {PodUID: "group", ID: "3", Name: "d"},
+		{PodUID: "group", ID: "4", Name: "gone"},
 	}, nil
 }
 
