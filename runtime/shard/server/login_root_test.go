@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,9 @@ func TestLogins(t *testing.T) {
 			must(t, err)
 			if got := b.execute(c.id, protocol.Exec{Args: []string{"sh", "-c", c.does + "; " + read}}, ""); got.out != c.want {
 				t.Errorf("%d: executed as %+v, want %s", i, got, c.want)
+			}
+			for late := time.Now().Add(time.Minute); len(b.log(c.id)) == 0 && time.Now().Before(late); {
+				time.Sleep(time.Millisecond)
 			}
 			must(t, b.Signal(b.context(), c.id, unix.SIGKILL, true))
 			b.exit(c.id)
