@@ -62,8 +62,7 @@ const sessionHeader = "Jobd-Dashboard"
 
 // ServeHTTP implements http.Handler.
 func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	Confine(w.Header())
-	w.Header().Set(sessionHeader, "link")
+	confineLink(w.Header())
 	path, ok := strings.CutPrefix(r.URL.Path, "/"+l.id)
 	switch {
 	case r.Host != l.host: // a name that somebody has bound to the loopback address
@@ -196,5 +195,5 @@ func (l *Link) forward(w http.ResponseWriter, r *http.Request, path string) {
 	// What upgrades a connection reaches into containers; the page does not need it.
 	inner.Header.Del("Upgrade")
 	inner.Header.Del("Connection")
-	l.next.ServeHTTP(w, inner)
+	l.next.ServeHTTP(answer{w}, inner)
 }

@@ -138,25 +138,11 @@ func dashboardProxy(ctx context.Context, config *rest.Config) (http.Handler, err
 		Transport:     transport,
 		FlushInterval: -1, // watches and logs come as they are written
 		ErrorLog:      log.New(io.Discard, "", 0),
-		// The headers of the link are those that count; of the daemon's own page they are the same.
-		ModifyResponse: func(r *http.Response) error {
-			for name := range confined {
-				r.Header.Del(name)
-			}
-			return nil
-		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, "jobd does not answer: "+err.Error(), http.StatusBadGateway)
 		},
 	}, nil
 }
-
-// confined are the headers that the link sets itself.
-var confined = func() http.Header {
-	h := http.Header{}
-	dashboard.Confine(h)
-	return h
-}()
 
 var toPage = template.Must(template.New("").Parse(
 	`<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={{.}}"><title>jobd</title>`))

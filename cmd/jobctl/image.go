@@ -162,7 +162,7 @@ func (c *imageClient) pull(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "pulled %s (%s, %s)\n", image.Name, size(image.Size), image.Digest)
+	fmt.Fprintf(c.people(), "pulled %s (%s, %s)\n", image.Name, size(image.Size), image.Digest)
 	return nil
 }
 
@@ -218,7 +218,7 @@ func (c *imageClient) list(ctx context.Context, output string, headers bool, now
 		}
 		return cells
 	}
-	w := printers.GetNewTabWriter(c.Out)
+	w := printers.GetNewTabWriter(c.people())
 	if headers {
 		titles := []string{"NAME", "ID", "SIZE", "CREATED", "DIGEST"}
 		if !whole {
@@ -243,6 +243,9 @@ func (c *imageClient) remove(ctx context.Context, refs []string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// people is the output for people: what images are called is whatever the other side says.
+func (c *imageClient) people() io.Writer { return printable.Writer(c.Out) }
 
 // do sends a request and decodes the answer into a value, unless that is nil.
 func (c *imageClient) do(ctx context.Context, method string, query url.Values, body io.Reader, into any) error {

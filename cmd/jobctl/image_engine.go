@@ -69,7 +69,7 @@ func (c *imageClient) importFrom(ctx context.Context, engineName, image, as stri
 
 func (c *imageClient) sayImported(list images.List) {
 	for _, i := range list.Items {
-		fmt.Fprintf(c.Out, "imported %s (%s)\n", i.Name, size(i.Size))
+		fmt.Fprintf(c.people(), "imported %s (%s)\n", i.Name, size(i.Size))
 	}
 }
 

@@ -85,7 +85,7 @@ func (c *imageClient) push(ctx context.Context, ref, to string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "pushed %s (%s, %s)\n", image.Name, size(image.Size), image.Digest)
+	fmt.Fprintf(c.people(), "pushed %s (%s, %s)\n", image.Name, size(image.Size), image.Digest)
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (c *imageClient) prune(ctx context.Context, all, dryRun bool) error {
 	if dryRun {
 		did, freed = "would remove", "would free"
 	}
-	w := printers.GetNewTabWriter(c.Out)
+	w := printers.GetNewTabWriter(c.people())
 	for _, i := range pruned.Items {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", did, i.Name, size(i.Size))
 	}

@@ -130,6 +130,33 @@ func TestImageList(t *testing.T) {
 	}
 }
 
+// What a server calls its images does nothing on a terminal.
+func TestImagesOfAHostileServer(t *testing.T) {
+	client, out := imagesOf(t, "", func(w http.ResponseWriter, r *http.Request) {
+		image := images.Image{Name: odd, ID: "sha256:" + odd, Digest: odd}
+		switch r.URL.Query().Get("op") {
+		case "pull", "push":
+			encode(w, images.Event{Image: &image})
+		case "prune":
+			encode(w, images.Pruned{Items: []images.Image{image}})
+		default:
+			encode(w, images.List{Items: []images.Image{image}})
+		}
+	})
+	for name, do := range map[string]func() error{
+		"list":   func() error { return client.list(t.Context(), "wide", true, time.Now()) },
+		"import": func() error { return client.importArchive(t.Context(), "-", "") },
+		"pull":   func() error { return client.pull(t.Context(), "a:1") },
+		"push":   func() error { return client.push(t.Context(), "a:1", "b:1") },
+		"prune":  func() error { return client.prune(t.Context(), false, false) },
+	} {
+		out.Reset()
+		if err := do(); err != nil || !strings.Contains(out.String(), "a\uFFFDb") || strings.Contains(out.String(), odd) {
+			t.Errorf("%s: %v, %q", name, err, out)
+		}
+	}
+}
+
 func TestImageRemoveGoesOnAfterAnError(t *testing.T) {
 	client, out := imagesOf(t, "", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("ref") == "gone" {

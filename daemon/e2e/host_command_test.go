@@ -127,6 +127,7 @@ cat $(find /sys/fs/cgroup -name cgroup.procs) | sort -u | wc -l`), "\n")
 				{"chown root .", "Operation not permitted"}, {"mknod d b 8 0", "Operation not permitted"},
 				{"kill -0 " + strconv.Itoa(os.Getpid()), "No such process"},
 				{"unshare -m true", "unshare failed"}, {"echo 1 >/proc/sys/kernel/panic", "annot create"},
+				{"echo " + strconv.Itoa(int(bob.uid)) + " >/proc/self/loginuid; cat /proc/self/loginuid", uid},
 				{"echo 1 >$(find /sys/fs/cgroup -name cgroup.procs | head -1)", "annot create"}, {"ls /proc/1/root/tmp/..data", "No such file"},
 				{"python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"" + x.socket() + "\")'", "ermission denied"},
 			}

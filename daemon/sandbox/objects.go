@@ -108,6 +108,19 @@ func (o Objects) RunAs(namespace string) (*runas.Identity, error) {
 	return id, nil
 }
 
+// login returns the number of the user of the host whom the pods of a namespace are; nil if they are nobody.
+func (o Objects) login(namespace string) (*uint32, error) {
+	ns, err := o.namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	id, err := runas.Of(ns)
+	if err != nil || id == nil {
+		return nil, err
+	}
+	return &id.UID, nil
+}
+
 // userNow finds a user of the host who is still called as before, if the name is not empty: another one may have the number by now.
 func userNow(ctx context.Context, lookup func(context.Context, uint32) (nss.User, error), uid uint32, name string) (nss.User, error) {
 	u, err := lookup(ctx, uid)

@@ -100,6 +100,10 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err != nil {
 		return nil, err
 	}
+	login, err := b.Commands.Objects.login(in.Pod.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	api := b.API.Of(in.Pod)
 	if command != nil {
 		in.Image.Config.Env = command.Env
@@ -115,6 +119,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		Container:  in.Container,
 		Image:      in.Image.Config,
 		Command:    command,
+		Login:      login,
 		CgroupPath: group + "/" + id,
 		Mounts:     mounts,
 		Declared:   declared,

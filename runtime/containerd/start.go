@@ -106,6 +106,10 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	if hosted != nil && made.by.Foreign {
 		return status, fmt.Errorf("%s cannot run commands of the host, only crun and runc can: %w", made.by.Path, errdefs.ErrFailedPrecondition)
 	}
+	login, err := loginOf(c.Spec)
+	if err != nil {
+		return status, err
+	}
 	s := r.shards.at(held.shard)
 	start := protocol.Start{
 		ID:          c.ID,
@@ -113,6 +117,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		Facts:       made.facts,
 		Pins:        pinned,
 		Host:        hosted,
+		Login:       login,
 		Rootfs:      made.rootfs,
 		Stdin:       c.Stdin,
 		StdinOnce:   c.StdinOnce,
@@ -193,6 +198,20 @@ func (r *Runtime) hostOf(spec *specs.Spec) *protocol.Host {
 		return dir
 	}
 	return &protocol.Host{At: real(at), Without: []string{real(r.config.Root), real(r.config.State)}, Own: oci.OwnInRoot()}
+}
+
+// loginOf returns the user of the host whose container it is; nil if it is nobody's.
+func loginOf(spec *specs.Spec) (*uint32, error) {
+	text, ok := spec.Annotations[oci.AnnotationLogin]
+	if !ok {
+		return nil, nil
+	}
+	uid, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", oci.AnnotationLogin, errdefs.ErrInvalidArgument, err)
+	}
+	login := uint32(uid)
+	return &login, nil
 }
 
 // keepLayers lets the layers of the containers of a pod be used by no others after them.

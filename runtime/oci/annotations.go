@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -19,6 +20,8 @@ const (
 	AnnotationTerminationLog = "jobd.dev/termination-log"
 	// AnnotationHost is where the mounts of a container that runs a command of the host find the host's files.
 	AnnotationHost = "jobd.dev/host-files"
+	// AnnotationLogin is the number of the user of the host whom the kernel's audit log names for what a container does.
+	AnnotationLogin = "jobd.dev/login"
 	// annotationGroupsPolicy is set to Strict where the groups that /etc/group gives to the user are not taken.
 	annotationGroupsPolicy = "jobd.dev/supplemental-groups-policy"
 	// annotationDeclared is what DeclaredVolumes returns, in JSON.
@@ -69,6 +72,9 @@ func annotations(in Input) map[string]string {
 	}
 	if in.Command != nil {
 		out[AnnotationHost] = in.Command.Files
+	}
+	if in.Login != nil {
+		out[AnnotationLogin] = strconv.FormatUint(uint64(*in.Login), 10)
 	}
 	if policy := podSecurity(in.Pod).SupplementalGroupsPolicy; policy != nil && *policy == strict {
 		out[annotationGroupsPolicy] = string(strict)

@@ -23,6 +23,8 @@ type Input struct {
 	Image     imagespec.ImageConfig
 	// Command is the container's if it runs a command of the host; nil: it has an image.
 	Command *HostCommand
+	// Login is the user of the host whose pod it is; nil: it is nobody's.
+	Login *uint32
 
 	// CgroupPath is absolute below the cgroup root: /jobd/<container id>.
 	CgroupPath string

@@ -44,6 +44,9 @@ type Start struct {
 	Rootfs []Mount `json:"rootfs"`
 	// Host: it runs a command of the host. CanShowHost says that a shard knows of this.
 	Host *Host `json:"host,omitempty"`
+	// Login is the user of the host whom the kernel's audit log names for what the container does; nil: none. A shard of an older
+	// version does not know of this.
+	Login *uint32 `json:"login,omitempty"`
 	// Stdin: the container has a stdin, which is written to by those who attach. It never ends, except that with
 	// StdinOnce it ends when the first of them says so; that of a terminal never ends.
 	Stdin     bool `json:"stdin,omitempty"`

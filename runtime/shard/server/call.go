@@ -40,6 +40,7 @@ func (c *container) call(ctx context.Context, expected expectation, l launch) (u
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	l.login = c.record.Login
 	l.begun = func() {
 		late := time.AfterFunc(limit, func() { cancel(timeoutError{limit}) })
 		context.AfterFunc(ctx, func() { late.Stop() })
@@ -48,6 +49,9 @@ func (c *container) call(ctx context.Context, expected expectation, l launch) (u
 }
 
 func (h *host) call(ctx context.Context, expected expectation, l launch) (unix.WaitStatus, *overlay, error) {
+	over := make(chan struct{})
+	defer close(over)
+	l.over = over
 	pid, root, err := h.launcher.launch(ctx, l)
 	if err != nil {
 		return 0, root, err

@@ -470,6 +470,9 @@ func (c *container) signal(sig unix.Signal, all bool) error {
 	case c.record.ForeignRuntime && sig != unix.SIGKILL:
 		return c.foreignSignal(sig, all)
 	case all:
+		if sig == unix.SIGKILL {
+			process.killed()
+		}
 		if c.host.cgroups.Signal(c.record.Cgroup, sig) == 0 {
 			return fmt.Errorf("container %s has no process: %w", c.record.ID, errdefs.ErrNotFound)
 		}

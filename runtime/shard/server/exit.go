@@ -19,6 +19,8 @@ import (
 type process interface {
 	// signal returns errdefs.ErrNotFound when the process has ended.
 	signal(unix.Signal) error
+	// killed says that the process was killed, if not by that.
+	killed()
 }
 
 // child is a process whose parent is this shard.
@@ -27,7 +29,14 @@ type child struct {
 	pid    int
 }
 
-func (c child) signal(sig unix.Signal) error { return c.reaper.signal(c.pid, sig) }
+func (c child) signal(sig unix.Signal) error {
+	if sig == unix.SIGKILL {
+		c.killed()
+	}
+	return c.reaper.signal(c.pid, sig)
+}
+
+func (c child) killed() { c.reaper.killed(c.pid) }
 
 // orphan is a process whose parent was a shard that has died.
 type orphan struct{ handle *os.File }
@@ -46,6 +55,9 @@ func adopt(pid int, h cgroup.Hierarchies, group string) (*orphan, error) {
 	}
 	return o, nil
 }
+
+// killed does nothing: the end of such a process is told whoever traces it.
+func (o *orphan) killed() {}
 
 func (o *orphan) signal(sig unix.Signal) error {
 	conn, err := o.handle.SyscallConn()

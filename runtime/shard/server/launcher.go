@@ -84,6 +84,8 @@ type launch struct {
 	binds  []protocol.Bind // what the process is going to mount there
 	users  *users          // that the mounts are for; nil: the host's
 	host   *protocol.Host  // that is shown; nil: it is not
+	login  *uint32         // protocol.Start.Login; over must not be nil then
+	over   <-chan struct{} // closed once the process has ended, or nobody waits for that any more
 	argv   []string
 	// inPlace: the program is executed where it lies, not from a copy in memory.
 	inPlace bool
@@ -117,6 +119,10 @@ func (l *launcher) launch(ctx context.Context, p launch) (pid int, root *overlay
 		defer late.Stop()
 		if p.begun != nil {
 			p.begun()
+		}
+		if p.login != nil {
+			done <- l.asLogin(ctx, p)
+			return
 		}
 		var r launched
 		r.pid, r.root, r.err = l.inside(ctx, t, p)

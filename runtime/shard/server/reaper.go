@@ -15,6 +15,8 @@ import (
 type reaper struct {
 	mu       sync.Mutex
 	children map[int]func(unix.WaitStatus)
+	// dying are those that were killed, until that is known to have ended them.
+	dying map[int]bool
 	// early holds the ends that came before anybody asked for them, while somebody may still ask.
 	early   map[int]earlyEnd
 	pending int
@@ -31,7 +33,7 @@ func newReaper() (*reaper, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, os.NewSyscallError("prctl", err)
 	}
-	r := &reaper{children: map[int]func(unix.WaitStatus){}, early: map[int]earlyEnd{}}
+	r := &reaper{children: map[int]func(unix.WaitStatus){}, dying: map[int]bool{}, early: map[int]earlyEnd{}}
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
 	go func() {

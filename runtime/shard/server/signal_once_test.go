@@ -15,6 +15,8 @@ type signals struct {
 	sent   int
 }
 
+func (*signals) killed() {}
+
 func (s *signals) signal(unix.Signal) error {
 	if s.failed == nil {
 		s.sent++
