@@ -55,6 +55,13 @@ type containers struct {
 	usage    disk.Usage
 }
 
+// outside returns how much memory a pod holds in none of its control groups (memory.Memory.Outside).
+func (k *containers) outside(ctx context.Context, p *corev1.Pod) (bytes int64, all bool) {
+	sockets, all, err := k.network.SocketMemory(string(p.UID))
+	files, failed := k.usage.Volumes.InMemory(ctx, p)
+	return sockets + files, all && err == nil && failed == nil
+}
+
 // openContainers opens what runs the pods, and starts what they need to find each other.
 func (d *daemon) openContainers(ctx context.Context, from sources) (*containers, error) {
 	if d.config.Runtime == "simulated" {

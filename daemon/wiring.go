@@ -391,7 +391,9 @@ func (d *daemon) watchPressure(from sources, k *containers) error {
 		}),
 		pressure.Memory.Taint: watch(pressure.Options{
 			Name: "memory", Condition: pressure.Memory, Thresholds: thresholds.Memory,
-			Resource: memory.Memory{Runtime: k.usage.Runtime, Limit: from.machine.floors.memory, Machine: memory.ReadMachine},
+			Resource: memory.Memory{
+				Runtime: k.usage.Runtime, Limit: from.machine.floors.memory, Outside: k.outside, Machine: memory.ReadMachine,
+			},
 		}),
 	}
 	return nil

@@ -153,8 +153,8 @@ type Usage struct {
 	CPU, User, System time.Duration
 	// Memory is all that is in use, with the page cache; PeakMemory is the most that it has been.
 	Memory, PeakMemory int64
-	// WorkingSet is Memory without the file pages that the kernel takes back first, Held without any, RSS the anonymous memory,
-	// Cache the page cache.
+	// WorkingSet is Memory without the file pages that the kernel takes back first, Held without what it takes back before it ends
+	// processes, RSS the anonymous memory, Cache the page cache.
 	WorkingSet, Held, RSS, Cache int64
 	// MajorFaults and MinorFaults count the page faults that did, and did not, wait for a disk.
 	MajorFaults, MinorFaults int64

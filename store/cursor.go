@@ -35,7 +35,8 @@ func (s *Store) Cursor(after uint64, prefix string) *Cursor {
 }
 
 // Sparing makes a cursor return no more than that many bytes of changes at once. A single change that has more is read alone,
-// and only after hold was called with its size; when that fails, so does Next.
+// and only after hold was called with its size; when that fails, so does Next. Such cursors read a few at a time: a change wakes
+// thousands, and whoever else uses the database would wait for all of them, one lock after the other.
 func (c *Cursor) Sparing(bytes int, hold func(bytes int) error) *Cursor {
 	c.pageBytes, c.hold = bytes, hold
 	return c
@@ -81,6 +82,10 @@ func (c *Cursor) Next(ctx context.Context, max int) ([]Change, uint64, error) {
 // larger than what is held for it, it returns no changes, and the size of that.
 func (c *Cursor) read(max, held int) (changes []Change, large int, last uint64, err error) {
 	at := c.At()
+	if c.hold != nil {
+		c.store.turns <- struct{}{}
+		defer func() { <-c.store.turns }()
+	}
 	err = c.store.View(func(s *Snapshot) error {
 		last = s.Version()
 		scanned, bytes := 0, 0

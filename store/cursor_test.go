@@ -184,3 +184,31 @@ func TestASparingCursor(t *testing.T) {
 		t.Errorf("%v changes at once, want %s; asked for %v", got, want, asked)
 	}
 }
+
+// TestSparingCursorsTakeTurns: however many such cursors a change wakes, few of them read at a time, and nobody else waits for them.
+func TestSparingCursorsTakeTurns(t *testing.T) {
+	s := openTest(t, Options{})
+	begin := s.Version()
+	put(t, s, "pods/1", "x")
+	for range cap(s.turns) {
+		s.turns <- struct{}{}
+	}
+	read := make(chan error)
+	go func() {
+		_, _, err := s.Cursor(begin, "").Sparing(100, func(int) error { return nil }).Next(t.Context(), 1)
+		read <- err
+	}()
+	if changes, _, err := s.Cursor(begin, "").Next(t.Context(), 1); err != nil || len(changes) != 1 {
+		t.Errorf("another cursor reads %v, %v", changes, err)
+	}
+	put(t, s, "pods/1", "y")
+	select {
+	case err := <-read:
+		t.Errorf("it reads out of turn, %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	<-s.turns
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+}

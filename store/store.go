@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,6 +90,7 @@ type Store struct {
 
 	version atomic.Uint64 // last durable
 	waiting waiting       // cursors that have read everything
+	turns   chan struct{} // of sparing cursors, to read
 }
 
 // Open opens the database at path and creates it when there is none. It fails with a *LockedError when another process
@@ -127,6 +129,7 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 		missed:      make(chan struct{}, 1),
 		closing:     make(chan struct{}),
 		closed:      make(chan struct{}),
+		turns:       make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if err := s.View(func(sn *Snapshot) error { s.version.Store(sn.Version()); return nil }); err != nil {
 		_ = db.Close()

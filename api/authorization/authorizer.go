@@ -89,11 +89,16 @@ func (s *Authorizer) rolesOf(who user.Info) ([]roles.Role, error) {
 	}
 	var held []roles.Role
 	for _, group := range who.GetGroups() {
-		if said, ok := strings.CutPrefix(group, roles.GroupPrefix); ok {
-			name, namespace, _ := strings.Cut(said, ":")
-			if r, err := roles.New(name, namespace); err == nil {
-				held = append(held, r)
+		r, uid, ok := roles.OfGroup(group)
+		if ok && uid != "" {
+			now, err := NamespaceUID(s.store, r.Namespace)
+			if err != nil {
+				return nil, err
 			}
+			ok = uid == now
+		}
+		if ok {
+			held = append(held, r)
 		}
 	}
 	namespace, name, err := serviceaccount.SplitUsername(who.GetName())
@@ -222,6 +227,16 @@ func roleText(b *rbac.Binding) string {
 		text += fmt.Sprintf(" of the namespace %q", b.Namespace)
 	}
 	return text
+}
+
+// NamespaceUID returns the UID of a namespace, empty if there is none of that name.
+func NamespaceUID(s *store.Store, name string) (uid string, err error) {
+	err = s.View(func(snapshot *store.Snapshot) error {
+		o, _ := snapshot.Get(store.Key("namespaces", "", name))
+		uid = o.UID
+		return nil
+	})
+	return uid, err
 }
 
 // StoredAccount returns a ServiceAccount, nil if there is none.

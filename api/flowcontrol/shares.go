@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -289,8 +288,8 @@ func WithClient(ctx context.Context, who user.Info) context.Context {
 func shareOf(who user.Info) string {
 	namespace, _, err := serviceaccount.SplitUsername(who.GetName())
 	for _, group := range who.GetGroups() {
-		if said, ok := strings.CutPrefix(group, roles.GroupPrefix); ok && err != nil {
-			_, namespace, _ = strings.Cut(said, ":")
+		if r, _, ok := roles.OfGroup(group); ok && err != nil {
+			namespace = r.Namespace
 		}
 	}
 	if namespace == "" {

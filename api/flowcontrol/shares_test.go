@@ -108,6 +108,7 @@ func TestInWhoseNamePlacesAreHeld(t *testing.T) {
 		{"jobd:submit", "jobd:role:submit", "jobd:submit"},
 		{"jobd:submit:team", "jobd:role:submit:team", "namespace team"},
 		{"jobd:admin:team", "jobd:role:admin:team", "namespace team"},
+		{"jobd:admin:team", "jobd:role:admin:team:uid", "namespace team"},
 		{"system:serviceaccount:team:one", "system:serviceaccounts", "namespace team"},
 		{"system:serviceaccount:team:two", "system:serviceaccounts", "namespace team"},
 		{"system:serviceaccount:other:one", "system:serviceaccounts", "namespace other"},

@@ -37,6 +37,8 @@ type holder struct {
 	user   string
 	groups []string
 	Role   roles.Role // if there is no user; its namespace is where the commands of a user begin
+	// NamespaceUID is that of the only namespace of its name in which the role is to count; empty if there was none yet.
+	NamespaceUID string
 }
 
 // NewHolder checks whom a person has asked a kubeconfig for. role is empty if nothing was said about it.
@@ -88,8 +90,8 @@ func (a *Authority) Kubeconfig(address net.Addr, to holder) ([]byte, error) {
 	if to.user != "" || granted != (roles.Role{Name: core.RoleAdmin}) {
 		user, groups := to.user, to.groups
 		if user == "" {
-			groups = []string{granted.Group()}
-			user = "jobd:" + strings.TrimPrefix(groups[0], roles.GroupPrefix)
+			groups = []string{granted.GroupOf(to.NamespaceUID)}
+			user = "jobd:" + strings.TrimPrefix(granted.Group(), roles.GroupPrefix)
 		}
 		cert, key, err := a.IssueClient(user, groups, clientLife)
 		if err != nil {

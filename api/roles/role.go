@@ -5,6 +5,7 @@ package roles
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -15,7 +16,8 @@ import (
 	"github.com/jobd/jobd/api/gpus"
 )
 
-// GroupPrefix is the prefix of the groups that carry a client's role: jobd:role:ROLE, or jobd:role:ROLE:NAMESPACE.
+// GroupPrefix is the prefix of the groups that carry a client's role: jobd:role:ROLE, or jobd:role:ROLE:NAMESPACE, behind which may
+// stand the namespace's UID.
 const GroupPrefix = "jobd:role:"
 
 // AdminGroup may do everything, wherever it comes from. It is not system:masters, which would be above the limits
@@ -45,6 +47,27 @@ func (r Role) Group() string {
 		return GroupPrefix + r.Name
 	}
 	return GroupPrefix + r.Name + ":" + r.Namespace
+}
+
+// GroupOf returns the group that stands for the role in the namespace with that UID alone, and not in a later one of its name, which may
+// be somebody else's.
+func (r Role) GroupOf(uid string) string {
+	if r.Namespace == "" || uid == "" {
+		return r.Group()
+	}
+	return r.Group() + ":" + uid
+}
+
+// OfGroup returns the role that a group stands for, and the UID of the namespace that it is for; empty: any of that name.
+func OfGroup(group string) (r Role, uid string, ok bool) {
+	said, ok := strings.CutPrefix(group, GroupPrefix)
+	if !ok {
+		return Role{}, "", false
+	}
+	name, rest, _ := strings.Cut(said, ":")
+	namespace, uid, _ := strings.Cut(rest, ":")
+	r, err := New(name, namespace)
+	return r, uid, err == nil
 }
 
 // submitted lists the resources that the role submit may write.

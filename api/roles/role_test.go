@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,7 +51,17 @@ func TestARoleHasAName(t *testing.T) {
 			t.Errorf("%q is a role", bad)
 		}
 	}
-	if r, err := New("read", "team"); err != nil || r.Group() != "jobd:role:read:team" {
+	r, err := New("read", "team")
+	if err != nil || r.Group() != "jobd:role:read:team" {
 		t.Errorf("%v: %v", r, err)
+	}
+	for group, want := range map[string]string{
+		r.Group(): "{read team}  true", r.GroupOf(""): "{read team}  true", r.GroupOf("u-1"): "{read team} u-1 true",
+		Role{Name: "admin"}.GroupOf("u-1"): "{admin }  true", "jobd:role:root": "{ }  false", "jobd:admins": "{ }  false",
+	} {
+		of, uid, ok := OfGroup(group)
+		if got := fmt.Sprint(of, " ", uid, " ", ok); got != want {
+			t.Errorf("%s: %s, want %s", group, got, want)
+		}
 	}
 }

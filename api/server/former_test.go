@@ -146,3 +146,40 @@ func statusCode(err error) int32 {
 	}
 	return 0
 }
+
+// The kubeconfig of a role in a namespace is nothing in a later one of that name, unless it was written before there was any.
+func TestAKubeconfigIsForOneNamespace(t *testing.T) {
+	ts := startServer(t)
+	namespaces := ts.client(t).CoreV1().Namespaces()
+	const role = "role=submit&namespace=team"
+	before := ts.limited(t, role)
+	for _, name := range []string{"team", "other"} {
+		mustMake(t, namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	of := ts.limited(t, role)
+	may := func(who string, c *kubernetes.Clientset, want bool) {
+		t.Helper()
+		if _, err := c.CoreV1().Secrets("team").List(t.Context(), metav1.ListOptions{}); (err == nil) != want {
+			t.Errorf("%s: %v", who, err)
+		}
+		if canI(t, c, "create pods other") {
+			t.Errorf("%s: it is for other namespaces too", who)
+		}
+	}
+	may("the tenant", of, true)
+	gone := func() {
+		t.Helper()
+		if err := ts.store.Update(t.Context(), func(tx *store.Tx) error { // as the daemon does once it has been emptied
+			_, _, err := storage.Delete(tx, store.Key("namespaces", "", "team"))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone()
+	may("the tenant of what is gone", of, false)
+	mustMake(t, namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
+	may("the former tenant", of, false)
+	may("who had it before", before, true)
+	may("the next tenant", ts.limited(t, role), true)
+}

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/http"
+	goruntime "runtime"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ type groups struct {
 	order     []string // groups
 	versions  map[string][]schema.GroupVersion
 	served    map[schema.GroupVersion]map[string]rest.Storage
+	encoding  chan struct{} // turns of watches
 }
 
 func newGroups() *groups {
@@ -54,6 +56,7 @@ func newGroups() *groups {
 		// A list is sent object by object.
 		codecs: guard(scheme.WithYAML(serializer.NewCodecFactory(scheme.Scheme, serializer.WithStreamingCollectionEncodingToJSON(),
 			serializer.WithStreamingCollectionEncodingToProtobuf()))),
+		encoding: make(chan struct{}, goruntime.GOMAXPROCS(0)),
 		versions: map[string][]schema.GroupVersion{},
 		served:   map[schema.GroupVersion]map[string]rest.Storage{},
 	}
@@ -114,7 +117,7 @@ func (g *groups) install(types managedfields.TypeConverter, admit admission.Inte
 			version := &endpoints.APIGroupVersion{
 				Storage: g.served[gv], Root: rootOf(gv), GroupVersion: gv, AllServedVersionsByResource: all,
 				OptionsExternalVersion: &schema.GroupVersion{Version: "v1"},
-				Serializer:             sparingCodecs{g.codecsOf(gv)}, ParameterCodec: scheme.ParameterCodec,
+				Serializer:             sparingCodecs{g.codecsOf(gv), g.encoding}, ParameterCodec: scheme.ParameterCodec,
 				Typer: scheme.Scheme, Creater: flowcontrol.DeepCreater{
 					ObjectCreater: scheme.Scheme,
 				}, Convertor: scheme.Scheme, ConvertabilityChecker: scheme.Scheme,

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/jobd/jobd/api/authorization"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/database"
 	"github.com/jobd/jobd/api/diskuse"
@@ -104,6 +105,11 @@ func (s *Server) kubeconfig(w http.ResponseWriter, r *http.Request) {
 	at := s.at.Load()
 	if at == nil {
 		http.Error(w, "jobd listens on no network address: start it with --listen 127.0.0.1:PORT", http.StatusNotFound)
+		return
+	}
+	to.NamespaceUID, err = authorization.NamespaceUID(s.config.Store, to.Role.Namespace)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	data, err := s.config.Authority.Kubeconfig(*at, to)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,7 +23,7 @@ func TestEncodersKeepNoLargeBuffers(t *testing.T) {
 			if err := plain.Encode(obj.DeepCopy(), &want); err != nil {
 				t.Fatal(err)
 			}
-			e := sparingCodecs{scheme.Codecs}.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
+			e := sparingCodecs{scheme.Codecs, make(chan struct{}, 1)}.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
 			if e.Identifier() != plain.Identifier() {
 				t.Error("it is taken for another encoder")
 			}
@@ -74,4 +75,31 @@ func TestWritesToASpliceAreOneAfterTheOther(t *testing.T) {
 			rt.Fatalf("%d bytes, want %d", len(to.Bytes()), len(want))
 		}
 	})
+}
+
+// TestWatchesEncodeInTurns: what goes to a client while it is encoded waits for no turn, and takes none, as it may wait for the client.
+func TestWatchesEncodeInTurns(t *testing.T) {
+	turns := make(chan struct{}, 1)
+	turns <- struct{}{}
+	info := scheme.Codecs.SupportedMediaTypes()[0]
+	e := sparingCodecs{scheme.Codecs, turns}.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
+	if err := e.Encode(&corev1.ConfigMap{}, &bytes.Buffer{}); err != nil {
+		t.Error(err)
+	}
+	for name, e := range map[string]runtime.Encoder{
+		"as it is": e, "with an allocator": runtime.NewEncoderWithAllocator(e.(runtime.EncoderWithAllocator), &runtime.Allocator{}),
+	} {
+		encoded := make(chan error)
+		go func() { encoded <- e.Encode(&corev1.ConfigMap{}, runtime.NewSpliceBuffer()) }()
+		select {
+		case err := <-encoded:
+			t.Errorf("%s: encoded out of turn, %v", name, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		<-turns
+		if err := <-encoded; err != nil {
+			t.Error(err)
+		}
+		turns <- struct{}{}
+	}
 }

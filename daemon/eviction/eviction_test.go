@@ -108,7 +108,7 @@ func TestFirst(t *testing.T) {
 		{"a critical one never goes", bytes, []Use{use("a", critical, wrote(50, 5), Size{})}, "", ""},
 		{"one that could not be measured counts as one that uses most", bytes, []Use{
 			use("a", plain, wrote(50, 5), Size{}), partly(use("b", asks, wrote(0, 5), Size{})), partly(use("c", asks, wrote(1, 5), Size{})),
-		}, "c", "The files of the pod could not be counted in time."},
+		}, "c", "What the pod has could not be counted in time."},
 		{"but not before a lower priority", bytes, []Use{use("a", plain, wrote(50, 5), Size{}), partly(use("b", high, nil, Size{}))}, "a", ""},
 		{"nor if it is critical", bytes, []Use{partly(use("a", critical, wrote(50, 5), Size{}))}, "", ""},
 		{"inodes", inodes, []Use{use("a", plain, wrote(50, 5), Size{}), use("b", plain, wrote(2, 2000), Size{})}, "b",

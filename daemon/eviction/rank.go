@@ -26,7 +26,7 @@ type Use struct {
 	Pod        *corev1.Pod
 	Containers map[string]Size // what each uses itself: on the disk, what it has written into its root file system
 	Volumes    Size            // what belongs to all of them
-	// Partly says that it uses at least that: its files could not be counted in time.
+	// Partly says that it uses at least that: its files or sockets could not be counted in time.
 	Partly bool
 }
 
@@ -99,7 +99,7 @@ func message(u Use, short Shortage) string {
 		}
 	}
 	if u.Partly {
-		b.WriteString("The files of the pod could not be counted in time. ")
+		b.WriteString("What the pod has could not be counted in time. ")
 	}
 	return b.String()
 }

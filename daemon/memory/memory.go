@@ -27,6 +27,9 @@ type Memory struct {
 	Runtime Runtime
 	// Limit is how much all pods together may have, in bytes; 0: all that the machine has.
 	Limit int64
+	// Outside returns what a pod holds that the kernel counts for no control group of its own: what its sockets hold, and files that jobd
+	// has written for it. all is false where that is more than can be counted.
+	Outside func(ctx context.Context, p *corev1.Pod) (bytes int64, all bool)
 	// Machine returns how much memory the machine has, and what is left of it: ReadMachine.
 	Machine func() (total, available int64, err error)
 }
@@ -80,7 +83,8 @@ func (m Memory) Uses(ctx context.Context, pods []*corev1.Pod) (uses []eviction.U
 				sum += used.Held
 			}
 		}
-		use.Volumes.Bytes = max(0, m.Runtime.HeldByPod(uid, ids)-sum)
+		outside, all := m.Outside(ctx, p)
+		use.Volumes.Bytes, use.Partly = max(0, m.Runtime.HeldByPod(uid, ids)-sum)+outside, !all
 		uses = append(uses, use)
 	}
 	return uses

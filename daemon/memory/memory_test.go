@@ -68,18 +68,25 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// What ended containers have left in volumes is the pod's.
+// What ended containers have left in volumes is the pod's, and so is what counts for no control group.
 func TestUses(t *testing.T) {
-	m := Memory{Runtime: held{
-		containers: map[string]int64{"1": 10, "2": 20, "3": 30}, pods: map[string]int64{"group": 75, "left": 5, "alone": 3},
-	}}
+	outside := map[types.UID]int64{"hidden": 7, "many": 9}
+	m := Memory{
+		Runtime: held{
+			containers: map[string]int64{"1": 10, "2": 20, "3": 30}, pods: map[string]int64{"group": 75, "left": 5, "alone": 3},
+		},
+		Outside: func(_ context.Context, p *corev1.Pod) (int64, bool) { return outside[p.UID], p.UID != "many" },
+	}
 	for uid, want := range map[string]string{
 		"alone": "map[c:{10 0}] {3 0} true", "group": "map[c:{20 0} d:{30 0}] {25 0} true",
-		"left": "map[] {5 0} true", "none": "map[] {0 0} false",
+		"left": "map[] {5 0} true", "none": "map[] {0 0} false", "hidden": "map[] {7 0} true", "many": "map[] {9 0} true",
 	} {
 		p := &corev1.Pod{}
 		p.UID = types.UID(uid)
 		use := m.Uses(t.Context(), []*corev1.Pod{p})[0]
+		if use.Partly != (uid == "many") {
+			t.Errorf("%s is counted in part: %t", uid, use.Partly)
+		}
 		if got := fmt.Sprint(use.Containers, " ", use.Volumes, " ", m.Holds(t.Context(), p)); got != want {
 			t.Errorf("%s: %s, want %s", uid, got, want)
 		}

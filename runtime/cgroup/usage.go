@@ -21,7 +21,9 @@ type Usage struct {
 	Memory, PeakMemory int64
 	// WorkingSet is Memory without the file pages that the kernel takes back first: what a kubelet calls the working set.
 	WorkingSet int64
-	// Held is Memory without any file pages, which the kernel takes back before it ends processes.
+	// Held is Memory without what the kernel takes back before it ends processes: file pages, and what it remembers of files (dentries,
+	// inodes), of which an ended container leaves as much as it likes. Cgroup v1 does not tell that from other memory of the kernel,
+	// so there Held is without any of that.
 	Held int64
 	// RSS is the anonymous memory, Cache the page cache.
 	RSS, Cache int64
@@ -90,8 +92,8 @@ func (u *Usage) readV2(dir string) {
 	u.System = time.Duration(cpu["system_usec"]) * time.Microsecond
 	u.Memory, u.PeakMemory = figure(dir, "memory.current"), figure(dir, "memory.peak")
 	memory := figures(dir, "memory.stat")
-	u.setMemory(memory["anon"], memory["file"], memory["inactive_file"], memory["active_file"], memory["pgmajfault"],
-		memory["pgfault"])
+	u.setMemory(memory["anon"], memory["file"], memory["inactive_file"], memory["active_file"], memory["slab_reclaimable"],
+		memory["pgmajfault"], memory["pgfault"])
 	u.OOMKills = int(figures(dir, "memory.events")["oom_kill"])
 }
 
@@ -105,12 +107,12 @@ func (u *Usage) readMemory(dir string) {
 	u.Memory, u.PeakMemory = figure(dir, "memory.usage_in_bytes"), figure(dir, "memory.max_usage_in_bytes")
 	stat := figures(dir, "memory.stat")
 	u.setMemory(stat["total_rss"], stat["total_cache"], stat["total_inactive_file"], stat["total_active_file"],
-		stat["total_pgmajfault"], stat["total_pgfault"])
+		figure(dir, "memory.kmem.usage_in_bytes"), stat["total_pgmajfault"], stat["total_pgfault"])
 	u.OOMKills = int(figures(dir, "memory.oom_control")["oom_kill"])
 }
 
-func (u *Usage) setMemory(anonymous, file, inactive, active, major, all int64) {
-	u.RSS, u.Cache, u.WorkingSet, u.Held = anonymous, file, max(0, u.Memory-inactive), max(0, u.Memory-inactive-active)
+func (u *Usage) setMemory(anonymous, file, inactive, active, kernel, major, all int64) {
+	u.RSS, u.Cache, u.WorkingSet, u.Held = anonymous, file, max(0, u.Memory-inactive), max(0, u.Memory-inactive-active-kernel)
 	u.MajorFaults, u.MinorFaults = major, max(0, all-major)
 }
 

@@ -23,7 +23,7 @@ func TestUsage(t *testing.T) {
 	write("v2/g/cpu.stat", "usage_usec 1500000\nuser_usec 1000000\nsystem_usec 500000\n")
 	write("v2/g/memory.current", "5000\n")
 	write("v2/g/memory.peak", "9000\n")
-	write("v2/g/memory.stat", "anon 1000\nfile 3000\ninactive_file 2000\nactive_file 700\npgfault 7\npgmajfault 2\n")
+	write("v2/g/memory.stat", "anon 1000\nfile 3000\ninactive_file 2000\nactive_file 700\nslab_reclaimable 300\npgfault 7\npgmajfault 2\n")
 	write("v2/g/memory.events", "low 0\noom 4\noom_kill 3\n")
 	write("v2/old/memory.current", "10\n") // before Linux 5.19
 	write("v2/old/memory.stat", "inactive_file 20\n")
@@ -33,13 +33,14 @@ func TestUsage(t *testing.T) {
 	write("memory/g/memory.usage_in_bytes", "5000\n")
 	write("memory/g/memory.max_usage_in_bytes", "9000\n")
 	write("memory/g/memory.stat", "cache 1\ntotal_cache 3000\ntotal_rss 1000\ntotal_inactive_file 2000\ntotal_active_file 700\ntotal_pgfault 7\ntotal_pgmajfault 2\n")
+	write("memory/g/memory.kmem.usage_in_bytes", "300\n")
 	write("memory/g/memory.oom_control", "oom_kill_disable 0\noom_kill 3\n")
 	write("extra/cgroup.controllers", "")
 	write("extra/g/cpu.stat", "usage_usec 1\n")
 
 	all := Usage{
 		CPU: 1500 * time.Millisecond, User: time.Second, System: 500 * time.Millisecond,
-		Memory: 5000, PeakMemory: 9000, WorkingSet: 3000, Held: 2300, RSS: 1000, Cache: 3000, MajorFaults: 2, MinorFaults: 5, OOMKills: 3,
+		Memory: 5000, PeakMemory: 9000, WorkingSet: 3000, Held: 2000, RSS: 1000, Cache: 3000, MajorFaults: 2, MinorFaults: 5, OOMKills: 3,
 	}
 	unified := Hierarchies{all: []hierarchy{{mount: filepath.Join(root, "v2"), v2: true}}}
 	hybrid := Hierarchies{all: []hierarchy{

@@ -61,20 +61,21 @@ func TestFilesOfAPodAreBounded(t *testing.T) {
 		})
 	}
 	for name, test := range map[string]struct {
-		volumes []corev1.VolumeSource
-		refused string // the volume
+		volumes  []corev1.VolumeSource
+		refused  string // the volume
+		inMemory int64  // at least
 	}{
-		"as much as is allowed":             {[]corev1.VolumeSource{secret(20), secret(12)}, ""},
-		"more in one volume":                {[]corev1.VolumeSource{secret(33)}, "v0"},
-		"more in all volumes":               {[]corev1.VolumeSource{secret(20), secret(13)}, "v1"},
-		"one key of a Secret in many files": {[]corev1.VolumeSource{projected(1200, ofSecret)}, "v0"},
-		"one key of a ConfigMap":            {[]corev1.VolumeSource{projected(1200, ofConfigMap)}, "v0"},
-		"the pod's annotations many times":  {[]corev1.VolumeSource{downward}, "v0"},
-		"small files take a page each":      {[]corev1.VolumeSource{small}, "v0"},
-		"but not those on the disk":         {[]corev1.VolumeSource{onDisk}, ""},
-		"empty files":                       {[]corev1.VolumeSource{empty}, "v0"},
-		"paths of many levels":              {[]corev1.VolumeSource{deep(9)}, "v0"},
-		"a few of them":                     {[]corev1.VolumeSource{deep(7)}, ""},
+		"as much as is allowed":             {[]corev1.VolumeSource{secret(20), secret(12)}, "", 32 * size},
+		"more in one volume":                {[]corev1.VolumeSource{secret(33)}, "v0", 0},
+		"more in all volumes":               {[]corev1.VolumeSource{secret(20), secret(13)}, "v1", 0},
+		"one key of a Secret in many files": {[]corev1.VolumeSource{projected(1200, ofSecret)}, "v0", 0},
+		"one key of a ConfigMap":            {[]corev1.VolumeSource{projected(1200, ofConfigMap)}, "v0", 0},
+		"the pod's annotations many times":  {[]corev1.VolumeSource{downward}, "v0", 0},
+		"small files take a page each":      {[]corev1.VolumeSource{small}, "v0", 0},
+		"but not those on the disk":         {[]corev1.VolumeSource{onDisk}, "", 0},
+		"empty files":                       {[]corev1.VolumeSource{empty}, "v0", 0},
+		"paths of many levels":              {[]corev1.VolumeSource{deep(9)}, "v0", 0},
+		"a few of them":                     {[]corev1.VolumeSource{deep(7)}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newVolumes(t)
@@ -99,6 +100,9 @@ func TestFilesOfAPodAreBounded(t *testing.T) {
 			}
 			if got := fmt.Sprint(err); err == nil && want != "" || err != nil && (want == "" || !strings.HasPrefix(got, want)) {
 				t.Errorf("got %v, want %q", err, want)
+			}
+			if in, err := v.InMemory(t.Context(), p); err != nil || in > maxFiles || in < test.inMemory {
+				t.Errorf("%d bytes are in memory, %v", in, err)
 			}
 			if err := v.TearDown(context.Background(), "uid"); err != nil {
 				t.Error(err)

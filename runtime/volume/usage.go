@@ -82,3 +82,24 @@ func (v *Volumes) Usage(ctx context.Context, pod *corev1.Pod) (used untrusted.Us
 	}
 	return used, nil
 }
+
+// InMemory returns how many bytes of memory the files take that jobd has written for a pod: those of Secrets, of the downward API and of
+// projected volumes. No control group of the pod counts them.
+func (v *Volumes) InMemory(ctx context.Context, pod *corev1.Pod) (bytes int64, err error) {
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if !hasFiles(volume) {
+			continue
+		}
+		dir, inMemory := v.filesDir(pod, volume)
+		if !inMemory {
+			continue
+		}
+		files, err := untrusted.Usage(ctx, dir)
+		bytes += files.Bytes
+		if err != nil {
+			return bytes, err
+		}
+	}
+	return bytes, nil
+}
