@@ -4,7 +4,8 @@
 // death of a `jobd run` to clear up after it; see package daemon/ephemeral. With --files it copies files in a container, as
 // one of the container's processes; see package runtime/archive. With --namespaces it makes the user namespace of a pod; see
 // package runtime/userns/holder. With --host-command it becomes a command of the host, in a container of the image jobd.dev/host; see
-// package runtime/hostexec.
+// package runtime/hostexec. With --nest it mounts the volumes of a container that are in others, and becomes its OCI runtime; see package
+// runtime/shard/server.
 package main
 
 import (
@@ -42,10 +43,17 @@ func main() {
 	hostCommand := flag.String(hostexec.Flag[2:], "", "go to a `directory`, and become the command that follows")
 	guard := flag.Bool("guard", false, "wait for the end of the standard input, and then become the program that follows")
 	namespaces := flag.String(holder.Flag[2:], "", "make `namespaces` with a range of ids, until the end of the standard input")
+	nest := flag.String(server.NestFlag[2:], "", "mount volumes in volumes for the `bundle` of a container, and become its OCI runtime")
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
 		fmt.Printf("jobd-shim %s (%s, protocol %d)\n", version, runtime.Version(), protocol.Version)
+		return
+	}
+	if *nest != "" {
+		if err := server.Nest(*nest); err != nil {
+			os.Exit(1)
+		}
 		return
 	}
 	if *hostCommand != "" {

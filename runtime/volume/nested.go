@@ -18,7 +18,8 @@ import (
 )
 
 // makeMountPoints makes, in the volumes of jobd's own that a container sees read-only, the places at which it mounts something
-// else. Only crun makes them before the volume is read-only. A kubelet makes them too, as directories only.
+// else. Only crun makes them before the volume is read-only, and the shard (its nest.go), but not for every OCI runtime and kernel. A kubelet
+// makes them too, as directories only.
 func makeMountPoints(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount) error {
 	own := map[string]*corev1.Volume{}
 	for i := range pod.Spec.Volumes {

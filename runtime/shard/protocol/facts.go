@@ -24,6 +24,8 @@ type SpecFacts struct {
 	Terminal bool `json:"terminal,omitempty"`
 	// Binds are what is mounted where the image decides what the path means.
 	Binds []Bind `json:"binds,omitempty"`
+	// Nested: by its path something is mounted in a bind mount, or a device may be in one.
+	Nested bool `json:"nested,omitempty"`
 }
 
 // Bind is a file or directory of the host that is mounted in a container.
@@ -36,12 +38,38 @@ type Bind struct {
 func BindsOf(mounts []specs.Mount) (binds []Bind) {
 	for _, m := range mounts {
 		bind := slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
-		first, _, _ := strings.Cut(strings.TrimPrefix(path.Clean(m.Destination), "/"), "/")
-		if bind && !slices.Contains([]string{"dev", "proc", "sys"}, first) {
+		if bind && !IsOwn(m.Destination) {
 			binds = append(binds, Bind{m.Source, m.Destination})
 		}
 	}
 	return binds
+}
+
+// IsOwn reports whether a path is at or below one at which something is mounted by itself in each container.
+func IsOwn(place string) bool {
+	first, _, _ := strings.Cut(path.Clean("/" + place)[1:], "/")
+	return first == "dev" || first == "proc" || first == "sys"
+}
+
+// IsNested returns SpecFacts.Nested. What the symlinks of an image do is not known yet.
+func IsNested(mounts []specs.Mount, devices []specs.LinuxDevice) bool {
+	var binds []string // with a slash at their ends
+	for _, m := range mounts {
+		place := strings.TrimSuffix(path.Clean("/"+m.Destination), "/") + "/"
+		if slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind") {
+			binds = append(binds, place)
+		}
+	}
+	slices.Sort(binds)
+	for i, place := range binds[min(1, len(binds)):] {
+		if strings.HasPrefix(place, binds[i]) { // what is sorted between two of which one is in the other is in that too
+			return true
+		}
+	}
+	return slices.ContainsFunc(devices, func(d specs.LinuxDevice) bool {
+		at := path.Clean("/" + d.Path)
+		return !IsOwn(at) || slices.ContainsFunc(binds, func(place string) bool { return strings.HasPrefix(at, place) })
+	})
 }
 
 // FactsOf returns what a shard has to know about a spec, so that the shard need not read it. It is nil where the shard has
@@ -57,6 +85,7 @@ func FactsOf(spec *specs.Spec) *SpecFacts {
 		Shared:   SharedSources(spec.Mounts),
 		Terminal: spec.Process.Terminal,
 		Binds:    BindsOf(spec.Mounts),
+		Nested:   IsNested(spec.Mounts, spec.Linux.Devices),
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 
 // host is what all containers of a shard share.
 type host struct {
+	dir      string // of the shard
 	state    string // the OCI runtime's own directory
 	cgroups  cgroup.Hierarchies
 	reaper   *reaper
@@ -163,8 +164,8 @@ func (c *container) run() error {
 	if err != nil {
 		return err
 	}
-	binds := facts.Binds
-	facts.Binds = nil                                                   // nothing asks for them after the start
+	binds, nested := facts.Binds, facts.Nested
+	facts.Binds, facts.Nested = nil, false                              // nothing asks for them after the start
 	c.record.specFacts, c.record.Spec, c.record.Facts = facts, nil, nil // it is in the bundle now
 	if err := c.makeBundle(config); err != nil {
 		return err
@@ -177,7 +178,7 @@ func (c *container) run() error {
 	crash.At("shard.log.opened")
 	expected := c.host.reaper.expect()
 	defer expected.done()
-	pid, in, err := c.runRuntime(expected, out, binds)
+	pid, in, err := c.runRuntime(expected, out, binds, nested)
 	if err != nil {
 		out.close()
 		return err
@@ -241,7 +242,7 @@ func (c *container) fifos() []string {
 
 // runRuntime runs the OCI runtime to its end and returns the container's first process, which nobody has claimed by
 // then. A terminal becomes the source of the output.
-func (c *container) runRuntime(expected expectation, out *output, binds []protocol.Bind) (pid int, in *stdin, err error) {
+func (c *container) runRuntime(expected expectation, out *output, binds []protocol.Bind, nested bool) (pid int, in *stdin, err error) {
 	files, in, err := c.openEnds()
 	if err != nil {
 		return 0, nil, err
@@ -261,6 +262,10 @@ func (c *container) runRuntime(expected expectation, out *output, binds []protoc
 		defer console.close()
 		socket = console.path
 	}
+	nest := c.nested
+	if c.record.ForeignRuntime || !canNest() { // what others make of a mount in another one is theirs
+		nest = nil
+	}
 	var unrecorded error
 	status, root, err := c.call(c.starting, expected, launch{
 		shared:  c.record.Shared,
@@ -268,6 +273,8 @@ func (c *container) runRuntime(expected expectation, out *output, binds []protoc
 		rootfs:  filepath.Join(c.dir, rootfsDir),
 		mounts:  c.record.Rootfs,
 		binds:   binds,
+		nest:    nest,
+		nested:  nested,
 		users:   c.record.Users,
 		host:    c.record.Host,
 		argv:    c.commandLine(socket),

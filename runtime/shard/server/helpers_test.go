@@ -28,6 +28,10 @@ const neverAdopt = "JOBD_TEST_NEVER_ADOPT"
 
 // The test binary is the shard too: shard.Open starts it as one.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == NestFlag {
+		fmt.Fprintln(os.Stderr, Nest(os.Args[2]))
+		os.Exit(1)
+	}
 	if len(os.Args) < 2 || os.Args[1] != "--dir" {
 		_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // else each shard takes a second to end
 		os.Exit(m.Run())

@@ -82,6 +82,9 @@ type launch struct {
 	rootfs string         // where mounts go
 	mounts []protocol.Mount
 	binds  []protocol.Bind // what the process is going to mount there
+	// nest returns what to execute instead if some of them may be in others; may be nil.
+	nest   func(program string, argv []string) (string, []string, error)
+	nested bool            // they are, by their paths
 	users  *users          // that the mounts are for; nil: the host's
 	host   *protocol.Host  // that is shown; nil: it is not
 	login  *uint32         // protocol.Start.Login; over must not be nil then
@@ -176,10 +179,11 @@ func (l *launcher) inside(ctx context.Context, t *launchThread, p launch) (pid i
 	if root, err = l.overlays.mount(p.mounts, p.rootfs, own); err != nil {
 		return 0, nil, err
 	}
+	nested := false
 	if p.host != nil {
 		err = linkHost(p.host, p.rootfs)
 	} else {
-		makeMountPoints(p.rootfs, p.binds, own)
+		nested = makeMountPoints(p.rootfs, p.binds, own) || p.nested
 	}
 	if err != nil {
 		return 0, root, err
@@ -198,13 +202,18 @@ func (l *launcher) inside(ctx context.Context, t *launchThread, p launch) (pid i
 	if err := freshKeys(); err != nil {
 		return 0, root, err
 	}
-	program := p.argv[0]
+	program, argv := p.argv[0], p.argv
 	if !p.inPlace {
 		l.mu.Lock()
 		program = l.programs.path(program)
 		l.mu.Unlock()
 	}
-	pid, err = fork(program, p.argv, p.files, p.extra)
+	if nested && p.nest != nil {
+		if program, argv, err = p.nest(program, argv); err != nil {
+			return 0, root, err
+		}
+	}
+	pid, err = fork(program, argv, p.files, p.extra)
 	if err == nil && p.after != nil {
 		p.after(pid)
 	}

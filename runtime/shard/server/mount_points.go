@@ -16,23 +16,32 @@ import (
 // makeMountPoints makes the directories to which symlinks of an image lead, at which something of the host's is going to be
 // mounted. crun makes a mount point that is missing, but not one at, or below, a symlink to nothing; runc does. In the root
 // file system, which is mounted and which nothing uses yet, symlinks mean what they mean in the container. Whatever cannot
-// be made is left to the OCI runtime, which says what is wrong.
-func makeMountPoints(rootfs string, binds []protocol.Bind, own *namespace) {
+// be made is left to the OCI runtime, which says what is wrong. It reports whether symlinks of the image lead to any mount point at all.
+func makeMountPoints(rootfs string, binds []protocol.Bind, own *namespace) (linked bool) {
 	if len(binds) == 0 {
-		return
+		return false
 	}
 	root, err := unix.Open(rootfs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return
+		return false
 	}
 	defer unix.Close(root)
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	for _, b := range binds {
-		fd, err := unix.Openat2(root, b.Destination, &how)
+	open := func(path string, resolve uint64) error {
+		fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | resolve})
 		if err == nil {
 			unix.Close(fd)
 		}
-		if err != unix.ENOENT {
+		return err
+	}
+	for _, kernels := range []string{"dev", "proc", "sys"} {
+		linked = linked || open(kernels, unix.RESOLVE_NO_SYMLINKS) == unix.ELOOP
+	}
+	for _, b := range binds {
+		if open(b.Destination, unix.RESOLVE_NO_SYMLINKS) != unix.ELOOP {
+			continue
+		}
+		linked = true
+		if open(b.Destination, unix.RESOLVE_NO_MAGICLINKS) != unix.ENOENT {
 			continue
 		}
 		place, err := securejoin.SecureJoin(rootfs, b.Destination)
@@ -44,6 +53,7 @@ func makeMountPoints(rootfs string, binds []protocol.Bind, own *namespace) {
 		}
 		makeDirectories(rootfs, place, own)
 	}
+	return linked
 }
 
 // makeDirectories makes a directory below a root, and those above it, for the root of a user namespace, which is nil for the

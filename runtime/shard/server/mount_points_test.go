@@ -57,7 +57,10 @@ func TestMountPointsAtLinksToNothing(t *testing.T) {
 				}
 			}
 			before := directories(t, filepath.Dir(root))
-			makeMountPoints(root, []protocol.Bind{{Source: tc.source, Destination: tc.at}}, nil)
+			linked := makeMountPoints(root, []protocol.Bind{{Source: tc.source, Destination: tc.at}}, nil)
+			if linked != (tc.links != nil) {
+				t.Errorf("by a symlink: %t", linked)
+			}
 			made := slices.DeleteFunc(directories(t, filepath.Dir(root)), func(d string) bool { return slices.Contains(before, d) })
 			var want []string
 			for dir := tc.made; dir != "" && dir != "."; dir = filepath.Dir(dir) {

@@ -95,7 +95,7 @@ func New(dir string, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.host = &host{
-		state: filepath.Join(dir, protocol.RuntimeDir), cgroups: cgroups, reaper: reaper, launcher: launcher,
+		dir: dir, state: filepath.Join(dir, protocol.RuntimeDir), cgroups: cgroups, reaper: reaper, launcher: launcher,
 		buffers: &logs.Buffers{}, logger: o.Logger, ended: s.tell,
 		places: placesIn(dir), nulls: sync.OnceValues(newNulls),
 	}

@@ -51,6 +51,7 @@ func prepareSpec(spec []byte, at places) ([]byte, specFacts, error) {
 			CgroupsPath string
 			Namespaces  []specs.LinuxNamespace
 			UIDMappings []specs.LinuxIDMapping
+			Devices     []specs.LinuxDevice
 		}
 		Mounts []specs.Mount
 		Hooks  *struct{ Poststop []json.RawMessage }
@@ -67,6 +68,7 @@ func prepareSpec(spec []byte, at places) ([]byte, specFacts, error) {
 		Shared:   protocol.SharedSources(known.Mounts),
 		Terminal: known.Process != nil && known.Process.Terminal,
 		Binds:    protocol.BindsOf(known.Mounts),
+		Nested:   protocol.IsNested(known.Mounts, known.Linux.Devices),
 	}}
 	if err := facts.check(); err != nil {
 		return nil, facts, err
