@@ -144,6 +144,9 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 	possession := possession{i.content, fetcher, possessed(t.origin)}
 	var pulled client.Image
 	err = i.inRoom(ctx, func(ctx context.Context) (err error) {
+		ctx, end := context.WithCancel(ctx)
+		defer t.settle()
+		defer end()
 		pulled, err = i.client.Pull(ctx, name,
 			client.WithResolver(from),
 			client.WithPullUnpack,
@@ -237,6 +240,19 @@ func newPull(name string, report func(string)) *transfer {
 		t.origin = named.Name()
 	}
 	return t
+}
+
+// settleTime is how long the end of a pull may take that has been given up.
+const settleTime = 10 * time.Second
+
+// settle waits for the fetches of a pull that has ended: when one part has failed, or does not unpack, containerd's client waits for no other.
+// What they write later would be kept by nothing, and take the disk for which the pull was given up.
+func (t *transfer) settle() {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	if t.parts.Acquire(ctx, maxFetches) == nil {
+		t.parts.Release(maxFetches)
+	}
 }
 
 // fetching handles the parts of an image that is pulled: it checks what they are said to be, and adds them up.
