@@ -37,12 +37,16 @@ type Bind struct {
 // BindsOf returns the bind mounts of a spec, without those inside of what is mounted by itself in each container.
 func BindsOf(mounts []specs.Mount) (binds []Bind) {
 	for _, m := range mounts {
-		bind := slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
-		if bind && !IsOwn(m.Destination) {
+		if IsBind(m) && !IsOwn(m.Destination) {
 			binds = append(binds, Bind{m.Source, m.Destination})
 		}
 	}
 	return binds
+}
+
+// IsBind reports whether a mount shows what is elsewhere on the host.
+func IsBind(m specs.Mount) bool {
+	return slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
 }
 
 // IsOwn reports whether a path is at or below one at which something is mounted by itself in each container.
@@ -56,7 +60,7 @@ func IsNested(mounts []specs.Mount, devices []specs.LinuxDevice) bool {
 	var binds []string // with a slash at their ends
 	for _, m := range mounts {
 		place := strings.TrimSuffix(path.Clean("/"+m.Destination), "/") + "/"
-		if slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind") {
+		if IsBind(m) {
 			binds = append(binds, place)
 		}
 	}

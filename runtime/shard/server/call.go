@@ -163,17 +163,26 @@ func processes() []procStat {
 }
 
 func readProcStat(pid int) (procStat, error) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := statFields(pid, 3)
 	if err != nil {
 		return procStat{}, err
-	}
-	// The name is in parentheses, and may hold some itself: "12 (a) b) S 1 12 ...".
-	_, rest, _ := strings.Cut(string(content)[strings.LastIndexByte(string(content), ')')+1:], " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 3 {
-		return procStat{}, fmt.Errorf("/proc/%d/stat: %w", pid, errdefs.ErrUnknown)
 	}
 	parent, err := strconv.Atoi(fields[1])
 	group, groupErr := strconv.Atoi(fields[2])
 	return procStat{pid, parent, group}, errors.Join(err, groupErr)
+}
+
+// statFields returns what the kernel says of a process, in proc(5)'s order from the state on, which is its third field. It has to say so
+// much.
+func statFields(pid, least int) ([]string, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	// The name is in parentheses, and may hold some itself: "12 (a) b) S 1 12 ...".
+	fields := strings.Fields(string(content)[strings.LastIndexByte(string(content), ')')+1:])
+	if len(fields) < least {
+		return nil, fmt.Errorf("/proc/%d/stat: %w", pid, errdefs.ErrUnknown)
+	}
+	return fields, nil
 }

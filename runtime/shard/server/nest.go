@@ -96,7 +96,7 @@ func nest(bundle string, mapped *users, at places) error {
 	n.trees = nil
 	n.cover(tops)
 	for i, m := range n.mounts {
-		if !isBind(m) {
+		if !protocol.IsBind(m) {
 			continue
 		}
 		if j := slices.IndexFunc(tops, func(t *tree) bool { return t.of == i }); j >= 0 {
@@ -179,7 +179,7 @@ func (n *nesting) close() {
 // file system but the root.
 func (n *nesting) look() (found bool, err error) {
 	for i, m := range n.mounts {
-		if !isBind(m) {
+		if !protocol.IsBind(m) {
 			if err := n.checkOwn(m); err != nil {
 				return false, fmt.Errorf("mount %s: %w", m.Destination, err)
 			}
@@ -325,10 +325,6 @@ func ofTop(options []string) []string {
 		}
 	}
 	return out
-}
-
-func isBind(m specs.Mount) bool {
-	return slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
 }
 
 // ofKernel reports whether a path is that of something that the OCI runtime mounts by itself in each container, or in it.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/internal/outside"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // Where the paths of mounts and devices lead, before anything is mounted there.
@@ -134,7 +135,7 @@ func kindOf(d specs.LinuxDevice) uint32 {
 // /dev: it would hide the mount.
 func (n *nesting) hidden(t *tree, of int) bool {
 	return slices.ContainsFunc(n.mounts[:of], func(m specs.Mount) bool {
-		return !isBind(m) && inside(path.Clean(m.Destination), path.Clean(n.mounts[t.of].Destination)) &&
+		return !protocol.IsBind(m) && inside(path.Clean(m.Destination), path.Clean(n.mounts[t.of].Destination)) &&
 			(path.Clean(n.mounts[of].Destination) == path.Clean(m.Destination) || inside(path.Clean(n.mounts[of].Destination), path.Clean(m.Destination)))
 	})
 }

@@ -1,10 +1,7 @@
 package server
 
 import (
-	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -64,13 +61,9 @@ func endOfTraced(pid int) (unix.WaitStatus, bool) {
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0); err != nil || n == 0 {
 		return 0, false
 	}
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	const exitCode = 52 - 3
+	fields, err := statFields(pid, exitCode+1)
 	if err != nil {
-		return 0, false
-	}
-	const exitCode = 52 - 3 // counted from the state, which follows the name in parentheses
-	fields := strings.Fields(string(content)[strings.LastIndexByte(string(content), ')')+1:])
-	if len(fields) <= exitCode {
 		return 0, false
 	}
 	status, err := strconv.Atoi(fields[exitCode])
