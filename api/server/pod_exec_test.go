@@ -188,3 +188,15 @@ func TestExec(t *testing.T) {
 		t.Errorf("nobody logs who ran commands:\n%s", strings.Join(lines, "\n"))
 	}
 }
+
+func TestNothingReachesIntoPodsOfACluster(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.Containers, c.NodeName = fakeContainers{}, "here" })
+	const pods = "/api/v1/namespaces/default/pods"
+	ts.mustDo(t, http.MethodPost, pods, `{"metadata": {"name": "p"}, "spec": {"nodeName": "prod", "schedulerName": "clusters.jobd.dev/prod",
+		"containers": [{"name": "c", "image": "i"}]}}`, 201)
+	for _, way := range []string{"exec?command=date&stdout=true", "attach?stdout=true", "portforward", "proxy/"} {
+		if said := string(ts.mustDo(t, http.MethodGet, pods+"/p/"+way, "", 400)); !strings.Contains(said, `runs in the cluster \"prod\"`) {
+			t.Errorf("%s: %s", way, said)
+		}
+	}
+}

@@ -392,7 +392,11 @@ func (s *Server) reaches(ctx context.Context, pod *corev1.Pod) error {
 	if err := s.podSecurity().Reaches(ctx, pod); err != nil {
 		return err
 	}
-	if podspec.Elsewhere(pod, s.config.NodeName) {
+	switch {
+	case clusters.Shown(pod):
+		return apierrors.NewBadRequest(fmt.Sprintf("pod %q runs in the cluster %q, where it has the same name: it can be reached only there, "+
+			"with a kubeconfig of that cluster", pod.Name, pod.Spec.NodeName))
+	case podspec.Elsewhere(pod, s.config.NodeName):
 		return apierrors.NewBadRequest(fmt.Sprintf("pod %q is on the node %q, and this machine is %q: it can be reached only there",
 			pod.Name, pod.Spec.NodeName, s.config.NodeName))
 	}
