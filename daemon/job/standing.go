@@ -162,7 +162,7 @@ func JudgeSuccess(job *batchv1.Job) []RuleResult {
 	var results []RuleResult
 	reached := true
 	for i, rule := range successRules(job.Spec.SuccessPolicy, completions, completed) {
-		r := RuleResult{Index: i, Reached: reached, Matched: reached && rule.have >= rule.need}
+		r := RuleResult{Index: i, Reached: reached, Matched: reached && rule.holds(completed.Len())}
 		of := "all indexes"
 		if rule.indexes != nil {
 			of = "the indexes " + rule.indexes.String()

@@ -13,6 +13,12 @@ type successRule struct {
 	have    int
 }
 
+// holds reports whether it is met, where so many indexes have succeeded in all. While none has, it is not, and one that names only indexes
+// beyond spec.completions never is.
+func (r *successRule) holds(succeeded int) bool {
+	return succeeded > 0 && r.have >= r.need && (r.indexes == nil || r.indexes.Len() > 0)
+}
+
 func successRules(policy *batchv1.SuccessPolicy, completions int32, completed *Indexes) []successRule {
 	if policy == nil {
 		return nil
@@ -26,8 +32,12 @@ func successRules(policy *batchv1.SuccessPolicy, completions int32, completed *I
 			to.need = to.indexes.Len()
 			to.have = to.indexes.common(completed)
 		}
-		if from.SucceededCount != nil {
-			to.need = int(*from.SucceededCount)
+		switch count := from.SucceededCount; {
+		case count == nil:
+		case to.indexes == nil:
+			to.need = int(*count)
+		default: // all of them are enough if spec.completions has left fewer than the rule was written for
+			to.need = min(to.need, int(*count))
 		}
 	}
 	return rules
@@ -35,7 +45,7 @@ func successRules(policy *batchv1.SuccessPolicy, completions int32, completed *I
 
 func (r *Record) successPolicyMet() *verdict {
 	for i := range r.successRules {
-		if rule := &r.successRules[i]; rule.have >= rule.need {
+		if r.successRules[i].holds(r.completed.Len()) {
 			return &verdict{
 				batchv1.JobSuccessCriteriaMet, batchv1.JobReasonSuccessPolicy,
 				fmt.Sprintf("Matched rules at index %d", i),

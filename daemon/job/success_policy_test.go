@@ -54,6 +54,42 @@ func TestSuccessPolicy(t *testing.T) {
 			}
 		})
 	}
+	for name, c := range map[string]struct {
+		rule        batchv1.SuccessPolicyRule
+		completions int32 // fewer than there were
+		met         bool
+	}{
+		"all indexes of a rule are beyond":            {rule("2-3", 0), 2, false},
+		"some are, and the others have succeeded":     {rule("0,3", 0), 2, true},
+		"fewer are left than the rule asks for":       {rule("0,2-3", 3), 2, true},
+		"fewer are left, and one has not succeeded":   {rule("0-3", 4), 2, false},
+		"a count is more than there are indexes left": {rule("", 3), 2, false},
+	} {
+		t.Run("completions become fewer: "+name, func(t *testing.T) {
+			w := begin(func(s *batchv1.JobSpec) {
+				indexed(4, 4)(s)
+				s.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{c.rule}}
+			})
+			w.endIndex(0, 0)
+			w.edit(func(j *batchv1.Job) { j.Spec.Completions, j.Spec.Parallelism = &c.completions, &c.completions })
+			w.settle()
+			if met := standing(w.job.Status.Conditions, batchv1.JobSuccessCriteriaMet) != nil; met != c.met {
+				t.Error(w.conditions())
+			}
+		})
+	}
+	t.Run("a count of 0 is met with the first success", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) {
+			indexed(3, 3)(s)
+			s.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededCount: ptr.To[int32](0)}}}
+		})
+		if w.settle(); w.conditions() != "" {
+			t.Error("before: ", w.conditions())
+		}
+		if w.endIndex(1, 0); standing(w.job.Status.Conditions, batchv1.JobSuccessCriteriaMet) == nil {
+			t.Error("afterwards: ", w.conditions())
+		}
+	})
 	t.Run("within one decision failure wins", func(t *testing.T) {
 		w := begin(func(s *batchv1.JobSpec) {
 			indexed(2, 2)(s)
