@@ -279,6 +279,7 @@ func (d *daemon) openNetwork(from sources, in *pins.Pins) (*network.Network, err
 			"most", network.BridgePorts, "max-pods", c.MaxPods)
 	}
 	d.run("the host's addresses", pods.FollowAddresses)
+	d.run("links of pods that have ended", pods.RemoveOutlived)
 	d.run("networks for pods to come", pods.Prepare)
 	d.serving.Network = pods.Describe()
 	return pods, nil

@@ -52,7 +52,9 @@ func TestNobodyTakesWhatIsForPortsOfTheHost(t *testing.T) {
 			return socket
 		}
 		pod := func(port int) net.PacketConn {
-			return at(setUp(t, n, withPort(fmt.Sprint("pod-", port), "", int32(port), corev1.ProtocolUDP)), 80)
+			a := setUp(t, n, withPort(fmt.Sprint("pod-", port), "", int32(port), corev1.ProtocolUDP))
+			joined(t, attacker, a)
+			return at(a, 80)
 		}
 		for _, c := range []struct {
 			name   string
