@@ -82,6 +82,12 @@ func (l *Left) Of() map[string]int64 {
 	return sums
 }
 
+func (l *Left) keepsAny() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all) > 0
+}
+
 // Run forgets what is next to nothing, until ctx ends.
 func (l *Left) Run(ctx context.Context) {
 	for {
@@ -90,7 +96,7 @@ func (l *Left) Run(ctx context.Context) {
 			return
 		case <-l.more:
 		}
-		for len(l.Of()) > 0 {
+		for l.Of(); l.keepsAny(); l.Of() {
 			select {
 			case <-ctx.Done():
 				return

@@ -62,10 +62,19 @@ func TestLeftIsForgottenInTime(t *testing.T) {
 		if !l.Keeps("a") {
 			t.Error("it is forgotten at once")
 		}
-		r.bytes = 0
-		time.Sleep(again)
-		synctest.Wait()
-		if l.Keeps("a") || r.released != 1 {
+		change := func(bytes int64, stuck error) {
+			l.mu.Lock()
+			r.bytes, r.stuck = bytes, stuck
+			l.mu.Unlock()
+			time.Sleep(again)
+			synctest.Wait()
+		}
+		change(0, errors.New("busy"))
+		if !l.Keeps("a") || r.released != 1 {
+			t.Errorf("while it cannot be let go of, it is kept: %t; tried: %d", l.Keeps("a"), r.released)
+		}
+		change(0, nil)
+		if l.Keeps("a") || r.released != 2 {
 			t.Errorf("it is kept: %t; let go of: %d", l.Keeps("a"), r.released)
 		}
 	})
