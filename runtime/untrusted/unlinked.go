@@ -20,10 +20,11 @@ const maxDescriptors = 1 << 17
 
 // Unlinked returns what processes use of the disk in files that have no name any more, since they were removed while they
 // were open or mapped, or never had one. Usage does not see them. A file counts once, for what key returns for the first
-// process that has it and the mount that it was opened in; an empty key leaves it out. The mount is nil where the process does not see it:
-// somebody else has passed the file to it through a UNIX socket, and may be gone. Files that are in memory alone do not count then. Nothing is opened, and no file
-// system of a pod is asked. What lies in the queue of a socket alone is not seen, and on Linux before 5.8 nothing is. It ends with the
-// context, with what it has seen until then and the error of the context.
+// process that has it and the mount that it was opened in; an empty key leaves it out. The mount is nil where the process
+// does not see it: somebody else has passed the file to it through a UNIX socket, and may be gone. Files that are in memory
+// alone do not count then. Nothing is opened, and no file system of a pod is asked. What lies in the queue of a socket alone
+// is not seen, and on Linux before 5.8 nothing is. It ends with the context, with what it has seen until then and the error
+// of the context.
 func Unlinked(ctx context.Context, pids []int, key func(pid int, mount *mountinfo.Info) string) (map[string]Used, error) {
 	u := unlinked{
 		ctx: ctx, key: key, used: map[string]Used{}, seen: map[file]bool{}, left: maxDescriptors, mounts: map[string]map[uint64]*mountinfo.Info{},
