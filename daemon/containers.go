@@ -13,6 +13,7 @@ import (
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/disk"
+	"github.com/jobd/jobd/daemon/memory"
 	"github.com/jobd/jobd/daemon/names"
 	"github.com/jobd/jobd/daemon/policies"
 	"github.com/jobd/jobd/daemon/provision"
@@ -53,6 +54,7 @@ type containers struct {
 	images   *image.Images
 	diskFull disk.Alarm // raised when the disk was too full for an image
 	usage    disk.Usage
+	left     *memory.Left // what pods that are gone have left in memory
 }
 
 // outside returns how much memory a pod holds in none of its control groups (memory.Memory.Outside).
@@ -125,13 +127,15 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		Objects: files.objects, Files: c.StateLayout().Host(), Program: shim, Root: c.HostRoot, Lookup: nss.Lookup,
 	}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
-	groups := sandbox.PodGroups{Groups: cgroups, Pids: c.PodMaxPids, Host: limits}
+	left := memory.NewLeft(c.Logger)
+	d.beside(left.Run)
+	groups := sandbox.PodGroups{Groups: cgroups, Pids: c.PodMaxPids, Host: limits, Left: left}
 	usage := disk.Usage{Runtime: r, Volumes: files.volumes, LogPath: from.logs.Path}
 	return &containers{
 		runtime: r, handlers: r.Handlers(), api: api, epoch: r.Epoch(), network: pods,
 		volumes: provision.OnDisk(files.claims.Volumes), kept: files.claims.Volumes,
 		files:  &sandbox.PodFiles{Claims: files.claims, Volumes: files.volumes, Roots: r},
-		images: images, diskFull: diskFull, usage: usage,
+		images: images, diskFull: diskFull, usage: usage, left: left,
 		userNamespaces: users.Supported() == nil,
 		workers: worker.Config{
 			Runtime:     r,
@@ -161,7 +165,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				sandbox.Devices(m.devices),
 				groups.Step(),
 				sandbox.UserNamespace(users, c.UserNamespaces == config.UserNamespacesDefault, pods),
-				sandbox.Network(pods),
+				sandbox.Network(pods, left),
 				sandbox.NetworkPolicies(enforcer),
 				sandbox.Processes(shared),
 				sandbox.Volumes(files.volumes, usage.OverLimit),
@@ -279,6 +283,7 @@ func (d *daemon) openNetwork(from sources, in *pins.Pins) (*network.Network, err
 			"most", network.BridgePorts, "max-pods", c.MaxPods)
 	}
 	d.run("the host's addresses", pods.FollowAddresses)
+	d.run("links of pods that have ended", pods.RemoveOutlived)
 	d.run("networks for pods to come", pods.Prepare)
 	d.serving.Network = pods.Describe()
 	return pods, nil

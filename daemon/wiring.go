@@ -392,7 +392,7 @@ func (d *daemon) watchPressure(from sources, k *containers) error {
 		pressure.Memory.Taint: watch(pressure.Options{
 			Name: "memory", Condition: pressure.Memory, Thresholds: thresholds.Memory,
 			Resource: memory.Memory{
-				Runtime: k.usage.Runtime, Limit: from.machine.floors.memory, Outside: k.outside, Machine: memory.ReadMachine,
+				Runtime: k.usage.Runtime, Limit: from.machine.floors.memory, Outside: k.outside, Left: k.left, Machine: memory.ReadMachine,
 			},
 		}),
 	}

@@ -3,6 +3,7 @@ package podspec
 
 import (
 	"iter"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -147,6 +148,13 @@ func RunsOnce(spec *corev1.PodSpec) bool {
 	}
 	own := ptr.Deref(spec.Containers[0].RestartPolicy, corev1.ContainerRestartPolicy(spec.RestartPolicy))
 	return own == corev1.ContainerRestartPolicyNever
+}
+
+// SharesFiles reports whether other pods may have a volume of a pod too: any but those that are made for it, or that nobody can write to.
+func SharesFiles(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil && v.Image == nil
+	})
 }
 
 // IsSidecar reports whether an init container keeps running beside the regular ones (KEP-753).

@@ -126,6 +126,9 @@ func (d Usage) unlinked(ctx context.Context, p *corev1.Pod) (unlinked, error) {
 	}
 	const volumePrefix, containerPrefix = "volume/", "container/"
 	found, err := untrusted.Unlinked(ctx, slices.Collect(maps.Keys(containers)), func(pid int, m *mountinfo.Info) string {
+		if m == nil {
+			return containerPrefix + containers[pid] // of another pod, for which it does not count any more
+		}
 		if name := volume.EmptyDirOf(p, m.Root); name != "" {
 			return volumePrefix + name
 		}

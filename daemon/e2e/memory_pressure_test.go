@@ -42,6 +42,41 @@ func TestMemoryPressure(t *testing.T) {
 	}
 }
 
+// Pods give files in memory to another pod of their namespace and end. No limit holds that any more, and it is that one which is evicted.
+func TestMemoryThatIsHandedOver(t *testing.T) {
+	needContainers(t)
+	path := attacker(t)
+	total := number(t, "/proc/meminfo", "MemTotal:") << 10
+	d := start(t, "--system-reserved", fmt.Sprintf("memory=%d", total-300<<20), "--eviction-pressure-transition-period", "1s")
+	d.importAttacker(path)
+	d.apply(onePod("small", "busybox:1.36", "dd if=/dev/zero of=/dev/shm/f bs=1M count=20; sleep 1000"))
+	d.podUntil("small", "runs", runs)
+	d.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: theirs}}`)
+	const pod = `restartPolicy: Never, securityContext: {fsGroup: 1000}, volumes: [{name: v, persistentVolumeClaim: {claimName: shared}}], containers: [
+		{name: c, image: "docker.io/hostile/attacker:1", command: [/attacker, %s], resources: {limits: {memory: %s}}, volumeMounts: [{name: v, mountPath: /v}],
+		securityContext: {runAsUser: 1000, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]`
+	d.apply(`
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: shared, namespace: theirs}
+spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 10Mi}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: taker, namespace: theirs}, spec: {` + fmt.Sprintf(pod, "take, /v/socket", "48Mi") + `}}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: givers, namespace: theirs}, spec: {completions: 3, parallelism: 1, backoffLimit: 100, template: {spec: {` +
+		fmt.Sprintf(pod, `give, /v/socket, "62914560"`, "100Mi") + `}}}}`)
+	d.eventually("who has it all is evicted", func() error {
+		p, err := d.CoreV1().Pods("theirs").Get(t.Context(), "taker", metav1.GetOptions{})
+		if err == nil && p.Status.Reason != "Evicted" {
+			err = fmt.Errorf("it is %s %s", p.Status.Phase, p.Status.Reason)
+		}
+		return err
+	})
+	if p := d.podUntil("small", "runs", runs); p.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Error("the other pod was restarted")
+	}
+}
+
 // TestWhyThereIsNoMemory: under memory pressure pods wait that ask for nothing, and are told why.
 func TestWhyThereIsNoMemory(t *testing.T) {
 	t.Parallel()

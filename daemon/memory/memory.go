@@ -30,6 +30,8 @@ type Memory struct {
 	// Outside returns what a pod holds that the kernel counts for no control group of its own: what its sockets hold, and files that jobd
 	// has written for it. all is false where that is more than can be counted.
 	Outside func(ctx context.Context, p *corev1.Pod) (bytes int64, all bool)
+	// Left is what pods that are gone have left. It counts for each that runs in the same namespace.
+	Left *Left
 	// Machine returns how much memory the machine has, and what is left of it: ReadMachine.
 	Machine func() (total, available int64, err error)
 }
@@ -65,6 +67,15 @@ func (m Memory) Reclaim(context.Context, time.Time) (wait bool) { return false }
 
 // Uses implements pressure.Resource. What ended containers have left in volumes in memory belongs to the pod.
 func (m Memory) Uses(ctx context.Context, pods []*corev1.Pod) (uses []eviction.Use) {
+	uses, left := m.own(ctx, pods), m.Left.Of()
+	for i := range uses {
+		uses[i].Volumes.Bytes += left[uses[i].Pod.Namespace]
+	}
+	return uses
+}
+
+// own returns what pods use without what those before them have left.
+func (m Memory) own(ctx context.Context, pods []*corev1.Pod) (uses []eviction.Use) {
 	containers, err := m.Runtime.Containers(ctx)
 	if err != nil {
 		return nil
@@ -92,7 +103,7 @@ func (m Memory) Uses(ctx context.Context, pods []*corev1.Pod) (uses []eviction.U
 
 // Holds implements pressure.Resource.
 func (m Memory) Holds(ctx context.Context, p *corev1.Pod) bool {
-	for _, use := range m.Uses(ctx, []*corev1.Pod{p}) {
+	for _, use := range m.own(ctx, []*corev1.Pod{p}) {
 		if use.Volumes.Bytes > 0 || len(use.Containers) > 0 {
 			return true
 		}

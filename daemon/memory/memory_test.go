@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,7 @@ func TestUses(t *testing.T) {
 			containers: map[string]int64{"1": 10, "2": 20, "3": 30}, pods: map[string]int64{"group": 75, "left": 5, "alone": 3},
 		},
 		Outside: func(_ context.Context, p *corev1.Pod) (int64, bool) { return outside[p.UID], p.UID != "many" },
+		Left:    NewLeft(slog.New(slog.DiscardHandler)),
 	}
 	for uid, want := range map[string]string{
 		"alone": "map[c:{10 0}] {3 0} true", "group": "map[c:{20 0} d:{30 0}] {25 0} true",

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/memory"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/oci"
@@ -17,6 +19,7 @@ type PodGroups struct {
 	Groups *cgroup.Pods
 	Pids   int64 // how many processes the containers of a pod may have together; 0 means no limit
 	Host   oci.Host
+	Left   *memory.Left
 }
 
 // setUp makes the group of a pod that has one, and returns it.
@@ -46,10 +49,26 @@ func (g PodGroups) Step() worker.Step {
 			}
 			return g.Groups.Resize(r)
 		},
-		TearDown: func(_ context.Context, uid types.UID) error { return g.Groups.TearDown(string(uid)) },
-		Held:     held(g.Groups.Held),
+		Leave: func(_ context.Context, p *corev1.Pod) {
+			if uid := string(p.UID); podspec.SharesFiles(&p.Spec) {
+				g.Left.Keep(leftInGroup(uid), memory.Remains{
+					Namespace: p.Namespace,
+					Bytes:     func() int64 { return g.Groups.Left(uid) }, Release: func() error { return g.Groups.TearDown(uid) },
+				})
+			}
+		},
+		TearDown: func(_ context.Context, uid types.UID) error {
+			if g.Left.Keeps(leftInGroup(string(uid))) {
+				return nil
+			}
+			return g.Groups.TearDown(string(uid))
+		},
+		Held: held(g.Groups.Held),
 	}
 }
+
+// leftInGroup is the name of what a pod has left in its group.
+func leftInGroup(uid string) string { return uid + "/cgroup" }
 
 // cgroup returns the control group that a container's own is made in. A pod that had none when it was set up has one as soon as a
 // container for debugging comes.

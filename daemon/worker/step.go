@@ -57,7 +57,9 @@ type Step struct {
 	Measure func(ctx context.Context, obj *corev1.Pod) string
 	// Resize gives running containers the resources that the pod says. With loosen other containers keep theirs for now,
 	// and the limits of the whole pod may only become wider. May be nil.
-	Resize   func(ctx context.Context, obj *corev1.Pod, running []Running, loosen bool) error
+	Resize func(ctx context.Context, obj *corev1.Pod, running []Running, loosen bool) error
+	// Leave is told whose TearDown comes next, what was set up after this step being undone. May be nil.
+	Leave    func(ctx context.Context, obj *corev1.Pod)
 	TearDown func(ctx context.Context, uid types.UID) error
 	// Held lists the pods that something is set up for, so that Recover finds what a previous run has left. May be nil.
 	Held func(ctx context.Context) ([]types.UID, error)

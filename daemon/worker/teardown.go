@@ -40,7 +40,12 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 		for _, step := range slices.Backward(p.config.Steps) {
 			crash.At("tear-down", step.Name, "before")
 			var err error
-			p.take(obj, w, "tear-down of "+step.Name, func() { err = step.TearDown(p.ctx, obj.UID) })
+			p.take(obj, w, "tear-down of "+step.Name, func() {
+				if step.Leave != nil {
+					step.Leave(p.ctx, obj)
+				}
+				err = step.TearDown(p.ctx, obj.UID)
+			})
 			if err != nil {
 				p.log(obj).Warn("cannot undo the set-up of a pod, which is retried", "step", step.Name, "error", err)
 				failed = append(failed, fmt.Sprintf("cannot undo %s: %v", step.Name, err))

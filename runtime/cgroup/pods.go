@@ -41,6 +41,15 @@ func (p *Pods) SetUp(uid string, limits *specs.LinuxResources) (string, error) {
 // TearDown removes the group of a pod, if it has one, with everything that runs in it.
 func (p *Pods) TearDown(uid string) error { return p.hierarchies.RemoveAll(p.group(uid)) }
 
+// Left returns how much memory files take that a pod has left in memory, with others: none of its processes runs any more.
+func (p *Pods) Left(uid string) int64 {
+	group := p.group(uid)
+	if len(p.hierarchies.Processes(group)) > 0 {
+		return 0
+	}
+	return p.hierarchies.Shared(group)
+}
+
 // Held returns the UIDs of the pods that have a group.
 func (p *Pods) Held() (uids []string, err error) {
 	names, err := p.hierarchies.Children(p.parent)

@@ -58,6 +58,19 @@ func (h Hierarchies) Usage(group string) (u Usage, ok bool) {
 	return u, ok
 }
 
+// Shared returns how much of a group's memory is that of files in memory, which may outlive all of its processes.
+func (h Hierarchies) Shared(group string) (bytes int64) {
+	for _, one := range h.all {
+		switch {
+		case one.v2 && accounts(one):
+			bytes += figures(one.dir(group), "memory.stat")["shmem"]
+		case slices.Contains(one.options, "memory"):
+			bytes += figures(one.dir(group), "memory.stat")["total_shmem"]
+		}
+	}
+	return bytes
+}
+
 // Used returns the CPU and the PeakMemory of Usage, at less cost: for a group that is about to be removed.
 func (h Hierarchies) Used(group string) (cpu time.Duration, peakMemory int64) {
 	for _, one := range h.all {
@@ -74,6 +87,11 @@ func (h Hierarchies) Used(group string) (cpu time.Duration, peakMemory int64) {
 		}
 	}
 	return cpu, peakMemory
+}
+
+// CountSockets reports whether groups count what sockets of TCP and UDP hold, as those of version 2 do.
+func (h Hierarchies) CountSockets() bool {
+	return slices.ContainsFunc(h.all, func(one hierarchy) bool { return one.v2 && accounts(one) })
 }
 
 // accounts reports whether a hierarchy accounts processors or memory. The v2 hierarchy of a hybrid host does neither.

@@ -54,6 +54,7 @@ func remove(name string) error {
 func removeTables(name string) error {
 	return errors.Join(removeTable(name, nftables.TableFamilyIPv4),
 		removeTable(name+servicesSuffix, nftables.TableFamilyIPv4), removeTable(name+queriesSuffix, nftables.TableFamilyIPv4),
+		removeTable(name+masqueradeSuffix, nftables.TableFamilyIPv4),
 		removeTable(name, nftables.TableFamilyBridge),
 		removePolicies(name))
 }

@@ -2,12 +2,12 @@ package network
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // The kernel decides once for each connection whether a port of the host leads to a pod, and for a protocol without
@@ -22,27 +22,27 @@ func (b *bridge) endConnections(pod netip.Addr) error {
 }
 
 // takeConnections makes the kernel forget the connections to a pod's ports of the host that lead elsewhere, so that
-// what their clients send next reaches the pod.
+// what their clients send next reaches the pod: those of UDP, and those that other pods have begun with such a port as their source,
+// before the rules kept it from them.
 func (b *bridge) takeConnections(r record) error {
-	ports := map[portNumber][]hostPort{}
+	ports := map[uint8][]hostPort{}
 	for _, p := range r.Ports {
-		if p.Protocol == corev1.ProtocolUDP {
-			ports[p.number()] = append(ports[p.number()], p)
-		}
-	}
-	if len(ports) == 0 {
-		return nil
+		ports[protocols[p.Protocol]] = append(ports[protocols[p.Protocol]], p)
 	}
 	addresses, err := hostAddresses()
 	if err != nil {
 		return err
 	}
 	return forget(func(f *netlink.ConntrackFlow) bool {
-		return f.Forward.Protocol == unix.IPPROTO_UDP && !f.Reverse.SrcIP.Equal(r.Address.AsSlice()) &&
-			isLocal(addresses, f.Forward.DstIP) &&
-			slices.ContainsFunc(ports[portNumber{corev1.ProtocolUDP, f.Forward.DstPort}], func(p hostPort) bool {
-				return !p.HostIP.IsValid() || f.Forward.DstIP.Equal(p.HostIP.AsSlice())
+		leads := func(to net.IP, port uint16) bool {
+			return isLocal(addresses, to) && slices.ContainsFunc(ports[f.Forward.Protocol], func(p hostPort) bool {
+				return p.HostPort == port && (!p.HostIP.IsValid() || to.Equal(p.HostIP.AsSlice()))
 			})
+		}
+		from, known := netip.AddrFromSlice(f.Forward.SrcIP.To4())
+		ofPod := known && b.subnet.Contains(from)
+		return f.Forward.Protocol == unix.IPPROTO_UDP && !f.Reverse.SrcIP.Equal(r.Address.AsSlice()) && leads(f.Forward.DstIP, f.Forward.DstPort) ||
+			ofPod && leads(f.Reverse.DstIP, f.Reverse.DstPort)
 	})
 }
 

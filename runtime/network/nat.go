@@ -70,6 +70,9 @@ func (n *Network) routeLoopback() error {
 // writeRules replaces the nft table as a whole. On a kernel that cannot ask its routes which addresses are the host's,
 // the table lists them, and they are returned: see FollowAddresses.
 func (b *bridge) writeRules(r rules) (listed []hostAddress, err error) {
+	if err := b.masquerade(r.masqueraded()); err != nil {
+		return nil, err
+	}
 	if b.listed == nil {
 		err := b.replaceTable(r, (*table).localByRoutes)
 		if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EOPNOTSUPP) {
@@ -82,9 +85,8 @@ func (b *bridge) writeRules(r rules) (listed []hostAddress, err error) {
 	return listed, b.replaceTable(r, func(t *table) (local, error) { return t.localByList(listed) })
 }
 
-// replaceTable replaces the nft table in one transaction of the kernel:
+// replaceTable replaces the nft table in one transaction of the kernel; what pods send out is in another one (masquerade):
 //
-//   - what pods send out has the host's address as its source;
 //   - from outside, a pod can be reached only through a port of the host or in reply, whatever routes others set up;
 //   - a port of the host that a pod has leads to it, from everywhere; packets to addresses that are not the host's are
 //     not redirected;
@@ -98,16 +100,6 @@ func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) erro
 	}
 	t := newTable(conn, nftables.TableFamilyIPv4, b.name)
 	in, out := interfaceIs(expr.MetaKeyIIFNAME, b.name), interfaceIs(expr.MetaKeyOIFNAME, b.name)
-	fromPods := within(sourceOffset, b.subnet)
-	postrouting := t.hook("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting,
-		nftables.ChainPriorityNATSource)
-	// What the host sends to itself from the gateway's address keeps its source.
-	postrouting(fromPods, interfaceIsNot(expr.MetaKeyOIFNAME, b.name), interfaceIsNot(expr.MetaKeyOIFNAME, "lo"),
-		masquerade())
-	// A pod that connects through a port of the host is answered through the host, and so is the host's own loopback.
-	postrouting(fromPods, out, conntrack(expr.CtKeySTATUS, statusDNAT), masquerade())
-	postrouting(within(sourceOffset, loopbackAddresses), out, masquerade())
-
 	forward := t.hook("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
 	forward(out, in, verdict(expr.VerdictAccept))
 	forward(out, conntrack(expr.CtKeySTATE, stateEstablished|stateRelated), verdict(expr.VerdictAccept))
@@ -262,8 +254,6 @@ func translateTo(a netip.AddrPort) []expr.Any {
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1, RegProtoMin: 2},
 	}
 }
-
-func masquerade() []expr.Any { return []expr.Any{&expr.Masq{}} }
 
 // within returns the expressions that match packets whose address at an offset of the IPv4 header is in a network.
 func within(offset uint32, p netip.Prefix) []expr.Any {

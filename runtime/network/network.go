@@ -102,6 +102,7 @@ type Network struct {
 	api       uint16 // where the daemon listens for pods, 0 if it does not
 	services  services
 	policies  policyState
+	outlived  outlived
 }
 
 // Attachment is what a pod's containers need to know of its network.
@@ -120,7 +121,7 @@ func Open(o Options) (*Network, error) {
 	state := layout.State(o.State)
 	n := &Network{
 		pins: o.Pins, dir: state.Network(), prepared: newPrepared(o.Pins, state.PreparedNetworks()),
-		mode: o.Mode, hostIP: o.HostIP, logger: o.Logger,
+		mode: o.Mode, hostIP: o.HostIP, logger: o.Logger, outlived: outlived{more: make(chan struct{}, 1)},
 	}
 	n.mu.Watch(o.Watch)
 	if err := n.prepared.clear(); err != nil {
@@ -197,6 +198,9 @@ func (n *Network) openBridge(o Options) error {
 		if n.addresses.claim(uid, r.Address) {
 			n.ports.add(r)
 		}
+	}
+	if err := n.findOutlived(); err != nil {
+		return err
 	}
 	// Until SetServices says more, ports of the host that an earlier run gave to Services stay reachable.
 	n.bridge.nodePorts = n.bridge.hasServices()
@@ -471,7 +475,7 @@ func (n *Network) reserve(pod *corev1.Pod, p namespaces) (record, error) {
 }
 
 // TearDown removes a pod's network. It is no error if the pod has none. Its processes must have ended: then the kernel
-// removes the namespace and both ends of its link together with the pin.
+// removes the namespace and both ends of its link together with the pin, unless somebody else has a socket of the pod's (see outlived).
 func (n *Network) TearDown(podUID string) error {
 	p := n.namespaces(podUID)
 	r, err := p.record()
@@ -488,6 +492,11 @@ func (n *Network) TearDown(podUID string) error {
 		n.endConnections("by its ports of the host", types.UID(podUID), func() error { return n.bridge.endConnections(r.Address) })
 	}
 	crash.At("network.rules-removed")
+	if n.bridge != nil && r.Address.IsValid() {
+		if err := n.cutOff(r.Address); err != nil {
+			return err
+		}
+	}
 	if err := p.release(); err != nil {
 		return err
 	}

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/thread"
 )
 
@@ -28,40 +31,75 @@ const (
 // manySockets is how many of a pod are looked at: the kernel begins anew with each page that is read, and programs have a handful.
 var manySockets = 10_000
 
-// socketTables list the sockets whose memory the kernel counts for no control group, in /proc/net, each with the column that says
-// how much it is. Those of IP have what waits to be sent and what waits to be read in one, as hexadecimal numbers.
-var socketTables = []struct {
-	name   string
-	column int
-}{{"netlink", 4}, {"raw", 4}, {"raw6", 4}, {"icmp", 4}, {"icmp6", 4}}
+// socketColumn is the index of the column that says how much memory a socket holds, in tables of /proc/net. In those of IP that is what waits
+// to be sent and what waits to be read, as hexadecimal numbers; of TCP the bytes alone.
+const socketColumn = 4
+
+// uncounted are the tables of sockets whose memory the kernel counts for no control group, uncountedByV1 those for which version 1 of
+// control groups does not either.
+var (
+	uncounted     = []string{"netlink", "raw", "raw6", "icmp", "icmp6"}
+	uncountedByV1 = []string{"udp", "udp6", "tcp", "tcp6"}
+)
+
+// uncountedHere returns the tables of this machine.
+var uncountedHere = sync.OnceValue(func() []string {
+	if groups, err := cgroup.Find(); err == nil && !groups.CountSockets() {
+		return slices.Concat(uncounted, uncountedByV1)
+	}
+	return uncounted
+})
 
 // SocketMemory returns how much memory a pod's sockets hold in no control group, in its own network namespace: messages that
 // nobody reads, and rings of packets. It takes no rights to hold 200 kB in each of any number of them. all is false where there are more
 // than can be looked at.
 func (n *Network) SocketMemory(podUID string) (bytes int64, all bool, err error) {
+	s, err := n.Sockets(podUID)
+	if err != nil || s == nil {
+		return 0, true, err
+	}
+	defer s.Close()
+	return s.Memory()
+}
+
+// Sockets are those of a network namespace of a pod, which somebody may have when the pod is gone.
+type Sockets struct {
+	pod       string
+	namespace *os.File
+}
+
+// Sockets returns the sockets of a pod. They are to be closed. Nil: it has the host's network.
+func (n *Network) Sockets(podUID string) (*Sockets, error) {
 	namespace, err := n.pins.Find(n.namespaces(podUID).path("net"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, true, nil // it has the host's
+		return nil, nil
 	}
 	if err != nil {
-		return 0, true, fmt.Errorf("sockets of pod %s: %w", podUID, err)
+		return nil, fmt.Errorf("sockets of pod %s: %w", podUID, err)
 	}
-	defer namespace.Close()
+	return &Sockets{podUID, namespace}, nil
+}
+
+// Close lets go of the namespace.
+func (s *Sockets) Close() error { return s.namespace.Close() }
+
+// Memory is what SocketMemory says of them.
+func (s *Sockets) Memory() (bytes int64, all bool, err error) {
 	err = thread.Run(func() error {
-		if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+		if err := unix.Setns(int(s.namespace.Fd()), unix.CLONE_NEWNET); err != nil {
 			return err
 		}
-		bytes, all, err = socketMemory()
+		bytes, all, err = socketMemory(uncountedHere())
 		return err
 	})
 	if err != nil {
-		return bytes, all, fmt.Errorf("sockets of pod %s: %w", podUID, err)
+		return bytes, all, fmt.Errorf("sockets of pod %s: %w", s.pod, err)
 	}
 	return bytes, all, nil
 }
 
 // socketMemory is SocketMemory of the thread's namespace.
-func socketMemory() (bytes int64, all bool, err error) {
+func socketMemory(tables []string) (bytes int64, all bool, err error) {
 	sum, left := int64(0), manySockets
 	add := func(table string, column int) error {
 		return socketRows(table, func(fields []string) bool {
@@ -82,8 +120,8 @@ func socketMemory() (bytes int64, all bool, err error) {
 		sum += rings
 	}
 	if err == nil && used > fewSockets {
-		for _, t := range socketTables {
-			err = errors.Join(err, add(t.name, t.column))
+		for _, table := range tables {
+			err = errors.Join(err, add(table, socketColumn))
 		}
 	}
 	return sum, left >= 0, err

@@ -1,6 +1,10 @@
 package network
 
 import (
+	"io"
+	"net"
+	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -71,6 +75,114 @@ func TestSocketMemory(t *testing.T) {
 			t.Errorf("of more sockets than are looked at %d, %v", bytes, all)
 		}
 	})
+}
+
+// Sockets that somebody else has are counted when their pod has ended.
+func TestSocketMemoryOfAPodThatIsGone(t *testing.T) {
+	inOwnNetwork(t, func() {
+		root := t.TempDir()
+		n := open(t, root, Bridge)
+		defer n.remove(t, root)
+		a := setUp(t, n, newPod("gone", 1))
+		var given []int
+		if err := inside(t, a, func() error {
+			for range 2 * fewSockets {
+				fd, err := unreadMessages()
+				if err != nil {
+					return err
+				}
+				given = append(given, fd)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		left, err := n.Sockets("gone")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer left.Close()
+		if err := n.TearDown("gone"); err != nil {
+			t.Fatal(err)
+		}
+		if bytes, all, err := left.Memory(); err != nil || !all || bytes < 2*fewSockets*100<<10 {
+			t.Errorf("they hold %d, %v, %v", bytes, all, err)
+		}
+		for _, fd := range given {
+			unix.Close(fd)
+		}
+		if bytes, all, err := left.Memory(); err != nil || !all || bytes != 0 {
+			t.Errorf("when they are closed they hold %d, %v, %v", bytes, all, err)
+		}
+		if none, err := n.Sockets("gone"); none != nil || err != nil {
+			t.Errorf("a pod that is gone has sockets: %v, %v", none, err)
+		}
+	})
+}
+
+// Version 1 of control groups does not count what waits to be read from sockets of UDP and TCP.
+func TestSocketMemoryThatVersion1DoesNotCount(t *testing.T) {
+	inOwnNetwork(t, func() {
+		for _, network := range []string{"udp4", "udp6", "tcp4", "tcp6"} {
+			before, _, err := socketMemory(slices.Concat(uncounted, uncountedByV1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var open []io.Closer
+			for range 2 * fewSockets {
+				ends, err := unread(network)
+				open = append(open, ends...)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			// What is sent on the loopback has arrived.
+			if bytes, all, err := socketMemory(slices.Concat(uncounted, uncountedByV1)); err != nil || !all || bytes < before+2*fewSockets*50<<10 {
+				t.Errorf("%s: they hold %d, before %d; %v, %v", network, bytes, before, all, err)
+			}
+			if bytes, _, err := socketMemory(uncounted); err != nil || bytes != 0 {
+				t.Errorf("%s: for version 2 they hold %d, %v", network, bytes, err)
+			}
+			for _, end := range open {
+				end.Close()
+			}
+		}
+	})
+}
+
+// unread makes a socket from which nobody reads what has been sent to it, and that which has sent it.
+func unread(network string) (ends []io.Closer, err error) {
+	local := "127.0.0.1:0"
+	if strings.HasSuffix(network, "6") {
+		local = "[::1]:0"
+	}
+	var to net.Addr
+	if strings.HasPrefix(network, "udp") {
+		reader, err := net.ListenPacket(network, local)
+		if err != nil {
+			return ends, err
+		}
+		ends, to = append(ends, reader), reader.LocalAddr()
+	} else {
+		l, err := net.Listen(network, local)
+		if err != nil {
+			return ends, err
+		}
+		ends, to = append(ends, l), l.Addr() // nobody accepts
+	}
+	writer, err := net.Dial(network, to.String())
+	if err != nil {
+		return ends, err
+	}
+	ends = append(ends, writer)
+	for sent := 0; sent < 120<<10; {
+		n, err := writer.Write(make([]byte, 30<<10))
+		if err != nil {
+			return ends, err
+		}
+		sent += n
+	}
+	return ends, nil
 }
 
 // ring makes a socket with a ring of 8 MiB.

@@ -14,15 +14,15 @@ import (
 // PodResources returns what the containers of a pod may take together (PodSpec.Resources, KEP-2837) with what their OCI
 // runtime takes itself (PodSpec.Overhead, KEP-688), how many processes and threads they may have, 0 for no limit, and
 // how many huge pages: what a container leaves in a volume in memory or in /dev/shm is the whole pod's, and is counted as such also when it
-// has ended and nothing is limited, and those for debugging have no limits of their own. Nil: a container that runs once and alone has the
-// same limits itself.
+// has ended and nothing is limited, and those for debugging have no limits of their own. Of one that shares files with others is to be
+// known what it has left with them. Nil: a container that runs once and alone has the same limits itself.
 func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	pages := hugepages(host.HugePages, requests)
 	asksForPages := slices.ContainsFunc(pages, func(l specs.LinuxHugepageLimit) bool { return l.Limit > 0 })
 	limits, share := podLimits(pod), requests[corev1.ResourceCPU]
 	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 && !asksForPages && len(pod.Spec.Overhead) == 0 && len(limits) == 0 &&
-		alone(pod) {
+		alone(pod) && !podspec.SharesFiles(&pod.Spec) {
 		return nil
 	}
 	if pod.Status.QOSClass == corev1.PodQOSBestEffort {

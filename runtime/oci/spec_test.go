@@ -186,6 +186,8 @@ func TestOverheadOfAPodComesOnTop(t *testing.T) {
 		{"memory outlives a container that is not the only one", `{restartPolicy: OnFailure, containers: [{resources: {requests: {cpu: 500m}}}]}`,
 			"shares 512, quota 0, memory 0"},
 		{"but not a pod", `{restartPolicy: Never, volumes: [{emptyDir: {medium: Memory}}], containers: [{}]}`, "none"},
+		{"nor files that another pod may have", `{restartPolicy: Never, volumes: [{persistentVolumeClaim: {claimName: c}}], containers: [{}]}`,
+			"shares 2, quota 0, memory 0"},
 		{"of a pod that asks for nothing", `{overhead: {cpu: 500m, memory: 16Mi}, containers: [{}]}`, "shares 2, quota 0, memory 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -19,9 +20,11 @@ const maxDescriptors = 1 << 17
 
 // Unlinked returns what processes use of the disk in files that have no name any more, since they were removed while they
 // were open or mapped, or never had one. Usage does not see them. A file counts once, for what key returns for the first
-// process that has it and the mount that it was opened in; an empty key leaves it out. Nothing is opened, and no file
-// system of a pod is asked. What lies in the queue of a socket alone is not seen, and on Linux before 5.8 nothing is. It ends with the
-// context, with what it has seen until then and the error of the context.
+// process that has it and the mount that it was opened in; an empty key leaves it out. The mount is nil where the process
+// does not see it: somebody else has passed the file to it through a UNIX socket, and may be gone. Files that are in memory
+// alone do not count then. Nothing is opened, and no file system of a pod is asked. What lies in the queue of a socket alone
+// is not seen, and on Linux before 5.8 nothing is. It ends with the context, with what it has seen until then and the error
+// of the context.
 func Unlinked(ctx context.Context, pids []int, key func(pid int, mount *mountinfo.Info) string) (map[string]Used, error) {
 	u := unlinked{
 		ctx: ctx, key: key, used: map[string]Used{}, seen: map[file]bool{}, left: maxDescriptors, mounts: map[string]map[uint64]*mountinfo.Info{},
@@ -92,7 +95,7 @@ func (u *unlinked) descriptor(pid, dir int, name string) {
 		return
 	}
 	mount := u.mountsOf(pid)[is.Mnt_id]
-	if mount == nil {
+	if mount == nil && (is.Blocks == 0 || memoryDevices()[unix.Mkdev(is.Dev_major, is.Dev_minor)]) {
 		return
 	}
 	if key := u.key(pid, mount); key != "" {
@@ -103,6 +106,23 @@ func (u *unlinked) descriptor(pid, dir int, name string) {
 		u.used[key] = used
 	}
 }
+
+// memoryDevices are those of files in memory that are mounted nowhere, as memfd_create makes them, and the kernel for memory that is shared.
+var memoryDevices = sync.OnceValue(func() map[uint64]bool {
+	devices := map[uint64]bool{}
+	for _, flags := range []int{0, unix.MFD_HUGETLB, unix.MFD_HUGETLB | unix.MFD_HUGE_2MB, unix.MFD_HUGETLB | unix.MFD_HUGE_1GB} {
+		fd, err := unix.MemfdCreate("", flags|unix.MFD_CLOEXEC)
+		if err != nil {
+			continue // there are no such pages
+		}
+		var is unix.Stat_t
+		if unix.Fstat(fd, &is) == nil {
+			devices[is.Dev] = true
+		}
+		unix.Close(fd)
+	}
+	return devices
+})
 
 // mountsOf returns the mounts that a process sees, by ID.
 func (u *unlinked) mountsOf(pid int) map[uint64]*mountinfo.Info {

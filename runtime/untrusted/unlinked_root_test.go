@@ -8,6 +8,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 func TestUnlinked(t *testing.T) {
@@ -93,4 +95,63 @@ func TestUnlinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	grew("after all but the first are gone", 1)
+}
+
+// A file that another pod has passed on is known by no mount that the process sees. What is in memory alone is no such file.
+func TestUnlinkedOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	var passed *os.File
+	if err := thread.Run(func() error {
+		err := unix.Unshare(unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if err == nil {
+			err = unix.Mount(dir, dir, "", unix.MS_BIND, "")
+		}
+		if err == nil {
+			passed, err = os.Create(filepath.Join(dir, "passed"))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer passed.Close()
+	const size = 1 << 20
+	memory, err := unix.MemfdCreate("memory", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(memory)
+	if _, err := unix.Write(memory, make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := passed.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	measured := func() Used {
+		t.Helper()
+		found, err := Unlinked(t.Context(), []int{os.Getpid()}, func(_ int, m *mountinfo.Info) string {
+			if m == nil {
+				return "of others"
+			}
+			return ""
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found["of others"]
+	}
+	if before := measured(); before != (Used{}) {
+		t.Errorf("before it is removed: %+v", before)
+	}
+	if err := os.Remove(filepath.Join(dir, "passed")); err != nil {
+		t.Fatal(err)
+	}
+	if now := measured(); now.Inodes != 1 || now.Bytes < size || now.Bytes > 2*size {
+		t.Errorf("used are %+v", now)
+	}
 }

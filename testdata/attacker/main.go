@@ -9,6 +9,8 @@
 //	attacker [-privileged] [-device PATH] [-names] [NAME...]
 //	attacker overwrite FILE    tries to write over each program that runs in its PID namespace, until there is the file
 //	attacker crowd             takes connections and requests of the API, without end
+//	attacker take SOCKET       keeps the files that others send to a UNIX socket
+//	attacker give SOCKET SIZE  sends it a file of so many bytes in memory
 //	attacker sleep             waits for a signal, to be attacked from within by exec
 package main
 
@@ -71,6 +73,15 @@ func main() {
 	case "crowd":
 		fmt.Fprintln(os.Stderr, crowd())
 		os.Exit(1)
+	case "take":
+		fmt.Fprintln(os.Stderr, take(flag.Arg(1)))
+		os.Exit(1)
+	case "give":
+		if err := give(flag.Arg(1), flag.Arg(2)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	case "sleep":
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, unix.SIGTERM, unix.SIGINT)
