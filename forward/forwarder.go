@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/jobd/jobd/api/clusters"
+	"github.com/jobd/jobd/internal/redirects"
 )
 
 // fieldManager names the forwarder among those who write objects.
@@ -83,6 +84,10 @@ const (
 
 // New makes a Forwarder.
 func New(o Options) (*Forwarder, error) {
+	// Whoever has the cluster could read by its logs what this machine alone reaches, such as a cloud's metadata.
+	o.Local, o.Remote = rest.CopyConfig(o.Local), rest.CopyConfig(o.Remote)
+	redirects.Refuse(o.Local)
+	redirects.Refuse(o.Remote)
 	local, err := kubernetes.NewForConfig(o.Local)
 	if err != nil {
 		return nil, err

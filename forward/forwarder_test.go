@@ -1,10 +1,15 @@
 package forward
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/jobd/jobd/api/clusters"
 )
@@ -39,5 +44,31 @@ func TestWhatGoesOnInASilentCluster(t *testing.T) {
 		if said := goesOn(j); said != want {
 			t.Errorf("made as %q: %q, want %q", there, said, want)
 		}
+	}
+}
+
+// Whoever has a cluster reads by the logs that it gives nothing of what only the machine of the forwarder reaches.
+func TestAClusterLeadsNowhereElse(t *testing.T) {
+	asked := 0
+	machine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer machine.Close()
+	cluster := httptest.NewServer(http.RedirectHandler(machine.URL+"/credentials", http.StatusFound))
+	defer cluster.Close()
+	f, err := New(Options{Local: &rest.Config{Host: cluster.URL}, Remote: &rest.Config{Host: cluster.URL, BearerToken: "secret"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log, err := f.remote.CoreV1().Pods("n").GetLogs("p", &corev1.PodLogOptions{Follow: true}).Stream(t.Context()); err == nil {
+		log.Close()
+		t.Error("what it leads to is a log")
+	}
+	if _, err := f.remote.BatchV1().Jobs("n").Watch(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Error("what it leads to is watched")
+	}
+	if _, err := f.local.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Error("what jobd leads to is its list")
+	}
+	if asked > 0 {
+		t.Errorf("the other server was asked %d times", asked)
 	}
 }

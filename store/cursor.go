@@ -13,12 +13,13 @@ const (
 	maxScanBytes = 1 << 20
 )
 
-// Cursor follows the changes of the objects whose key begins with a prefix. It holds a position, not changes: a slow
+// Cursor follows the changes of the objects whose key begins with a prefix, and perhaps of one more (Also). It holds a position, not changes: a slow
 // reader costs nothing, and a reader that knows its position continues there after the store was reopened. A
 // cursor serves one goroutine.
 type Cursor struct {
 	store  *Store
 	prefix string
+	also   string // empty: none
 
 	// pageBytes is for how many bytes of changes one reading is enough.
 	pageBytes int
@@ -32,6 +33,12 @@ type Cursor struct {
 // Cursor returns a cursor that begins after a version.
 func (s *Store) Cursor(after uint64, prefix string) *Cursor {
 	return &Cursor{store: s, prefix: prefix, at: after, pageBytes: maxScanBytes}
+}
+
+// Also makes a cursor follow one more object too, in the order in which everything was written. None has an empty key.
+func (c *Cursor) Also(key string) *Cursor {
+	c.also = key
+	return c
 }
 
 // Sparing makes a cursor return no more than that many bytes of changes at once. A single change that has more is read alone,
@@ -90,7 +97,7 @@ func (c *Cursor) read(max, held int) (changes []Change, large int, last uint64, 
 		last = s.Version()
 		scanned, bytes := 0, 0
 		return s.log(at, func(r record) bool {
-			if hasPrefix(r.key, c.prefix) {
+			if hasPrefix(r.key, c.prefix) || c.also != "" && string(r.key) == c.also {
 				if len(changes) >= max {
 					return false
 				}
@@ -199,7 +206,7 @@ func (w *waiting) advance(version uint64, keys []string) {
 
 func (c *Cursor) concerns(keys []string) bool {
 	for _, key := range keys {
-		if strings.HasPrefix(key, c.prefix) {
+		if strings.HasPrefix(key, c.prefix) || c.also != "" && key == c.also {
 			return true
 		}
 	}

@@ -212,3 +212,31 @@ func TestSparingCursorsTakeTurns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestACursorOfOneMoreObject(t *testing.T) {
+	s := openTest(t, Options{})
+	c := s.Cursor(s.Version(), "pods/").Also("jobs/1")
+	put(t, s, "jobs/1", "a")
+	put(t, s, "jobs/11", "b")
+	put(t, s, "pods/1", "c")
+	changes, _, err := c.Next(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It is woken by that too.
+	got := make(chan []string)
+	go func() {
+		changes, _, err := c.Next(context.Background(), 10)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- describe(changes)
+	}()
+	put(t, s, "jobs/12", "d")
+	put(t, s, "jobs/1", "e")
+	if lines := append(describe(changes), <-got...); !slices.Equal(lines, []string{
+		"2 put jobs/1=a@2", "4 put pods/1=c@4", "6 put jobs/1=e@6 was a@2",
+	}) {
+		t.Error(lines)
+	}
+}

@@ -110,7 +110,9 @@ func forward(
 			withoutCredentials(r.Out.Header)
 		},
 		ModifyResponse: func(answer *http.Response) error {
-			stayBelow(answer.Header, base, server.Host)
+			if err := stayBelow(answer, base); err != nil {
+				return err
+			}
 			withoutOrigin(answer.Header, base)
 			if shownHere {
 				answer.Header.Add("Content-Security-Policy", "sandbox")
@@ -122,6 +124,10 @@ func forward(
 		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 				return // the client has left
+			}
+			if leads := (*leadsElsewhere)(nil); errors.As(err, &leads) {
+				responder.Error(leads.status())
+				return
 			}
 			responder.Error(apierrors.NewServiceUnavailable(fmt.Sprintf("error trying to reach service: %v", err)))
 		},
@@ -190,16 +196,3 @@ func withoutCredentials(h http.Header) {
 // tokenProtocol begins the name of a protocol by which browsers, which can send no header with a WebSocket, show an API
 // server their token.
 const tokenProtocol = "base64url.bearer.authorization.k8s.io."
-
-// stayBelow makes a redirect to another page of the pod's server one that comes through the proxy.
-func stayBelow(h http.Header, base, host string) {
-	to, err := url.Parse(h.Get("Location"))
-	if err != nil || !strings.HasPrefix(to.Path, "/") || to.Host != "" && to.Host != host {
-		return
-	}
-	escaped := base + to.EscapedPath()
-	if to.Path, err = url.PathUnescape(escaped); err == nil {
-		to.Scheme, to.Host, to.RawPath = "", "", escaped
-		h.Set("Location", to.String())
-	}
-}

@@ -183,3 +183,71 @@ func TestAKubeconfigIsForOneNamespace(t *testing.T) {
 	may("who had it before", before, true)
 	may("the next tenant", ts.limited(t, role), true)
 }
+
+// Who watches a namespace, with the rights that they had in it, does not go on in a later one of its name.
+func TestAWatchEndsWithItsNamespace(t *testing.T) {
+	ts := startServer(t)
+	c := ts.client(t)
+	ctx := t.Context()
+	create := func() {
+		mustMake(t, c.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
+	}
+	secret := func(value string) {
+		mustMake(t, c.CoreV1().Secrets("team"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"pw": value}})
+	}
+	remove := func(resource, namespace, name string) {
+		if err := ts.store.Update(ctx, func(tx *store.Tx) error {
+			_, _, err := storage.Delete(tx, store.Key(resource, namespace, name))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow := func(of interface {
+		Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+	}, selector string) watch.Interface {
+		w, err := of.Watch(ctx, metav1.ListOptions{FieldSelector: selector})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.Stop)
+		return w
+	}
+	// sees reads as many events as are wanted, which end with Gone, or with the name of the last object.
+	sees := func(what string, w watch.Interface, want ...string) {
+		t.Helper()
+		for _, want := range want {
+			e := <-w.ResultChan()
+			got := string(e.Type)
+			switch o := e.Object.(type) {
+			case *metav1.Status:
+				got = fmt.Sprint(o.Code)
+			case *corev1.Secret:
+				got += " " + string(o.Data["pw"])
+			}
+			if got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+		}
+	}
+
+	create()
+	secret("former")
+	all, one := follow(c.CoreV1().Secrets("team"), ""), follow(c.CoreV1().Secrets("team"), "metadata.name=s")
+	namespace, everywhere := follow(c.CoreV1().Namespaces(), "metadata.name=team"), follow(c.CoreV1().Secrets(""), "metadata.name=s")
+	sees("all of the namespace", all, "ADDED former")
+	sees("one object", one, "ADDED former")
+	sees("the namespace", namespace, "ADDED")
+	sees("all namespaces", everywhere, "ADDED former")
+	remove("secrets", "team", "s")
+	remove("namespaces", "", "team")
+	sees("all of the namespace", all, "DELETED former")
+	between := follow(c.CoreV1().Secrets("team"), "")
+	create()
+	secret("later")
+	sees("all of the namespace", all, "410")
+	sees("one object", one, "DELETED former", "410")
+	sees("the namespace", namespace, "DELETED", "410")
+	sees("all namespaces", everywhere, "DELETED former", "ADDED later")
+	sees("what is to come", between, "ADDED later")
+}

@@ -172,13 +172,21 @@ func TestPodProxy(t *testing.T) {
 	for from, to := range map[string]string{
 		"/p/proxy?a=b":                             base + "/?a=b",
 		"/p/proxy/leave?to=/echo/x%3Fy%3Dz":        base + "/echo/x?y=z",
-		"/p/proxy/leave?to=beside":                 "beside",
+		"/p/proxy/leave?to=beside":                 base + "/beside",
 		"/p/proxy/leave?to=http://localhost:8080/": base + "/",
-		"/p/proxy/leave?to=https://example.org/":   "https://example.org/",
 	} {
 		if answer, _ := ask(t, "GET", from, ""); answer.Header.Get("Location") != to || answer.StatusCode/100 != 3 {
 			t.Errorf("%s leads to %d %q, want %q", from, answer.StatusCode, answer.Header.Get("Location"), to)
 		}
+	}
+
+	if answer, said := ask(t, "GET", "/p/proxy/leave?to=https://example.org/", ""); answer.StatusCode != http.StatusBadGateway ||
+		answer.Header.Get("Location") != "" || !strings.Contains(said, "https://example.org/") {
+		t.Errorf("a program that is led elsewhere gets %d %q %s", answer.StatusCode, answer.Header.Get("Location"), said)
+	}
+	if answer, _ := ask(t, "GET", "/p/proxy/leave?to=https://example.org/", "", "Sec-Fetch-Mode", "navigate"); answer.StatusCode != http.StatusFound ||
+		answer.Header.Get("Location") != "https://example.org/" {
+		t.Errorf("a browser that is led elsewhere gets %d %q", answer.StatusCode, answer.Header.Get("Location"))
 	}
 
 	answer, said := ask(t, "GET", "/p/proxy/upgrade", "", "Connection", "Upgrade", "Upgrade", "shout")

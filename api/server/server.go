@@ -368,6 +368,7 @@ func (s *Server) admission() admission.Interface {
 		admit.Controllers{Store: c.Store},
 		admit.AccountRole{Store: c.Store, Access: s.access},
 		admit.Prioritize{Store: c.Store},
+		admit.Apart{Access: s.access},
 		admit.RunAs{Store: c.Store},
 		admit.HostImage{Store: c.Store, Root: c.HostRoot},
 		s.podSecurity(),

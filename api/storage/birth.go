@@ -37,13 +37,22 @@ func forgetBirth(tx *store.Tx, key string) {
 	}
 }
 
-// birth returns the version at which the namespace of a key began, 0 if that is not known.
-func birth(s *store.Snapshot, key string) uint64 {
+// birthKey returns the key under which the birth is stored of the namespace of a key; empty if there is none.
+func birthKey(key string) string {
 	namespace := namespaceKey(key)
 	if namespace == "" {
+		return ""
+	}
+	return birthPrefix + namespace
+}
+
+// birth returns the version at which the namespace of a key began, 0 if that is not known.
+func birth(s *store.Snapshot, key string) uint64 {
+	at := birthKey(key)
+	if at == "" {
 		return 0
 	}
-	o, _ := s.Get(birthPrefix + namespace)
+	o, _ := s.Get(at)
 	return o.Version
 }
 

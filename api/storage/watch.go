@@ -255,7 +255,8 @@ func (w *watcher) page(
 	return page, next, more, err
 }
 
-// follow sends what the log has after a version, until the watch ends.
+// follow sends what the log has after a version, until the watch ends. That of a namespace ends where a later one of its name begins: who
+// was let into the former one has not been let into that.
 func (w *watcher) follow(from uint64) error {
 	if err := w.storage.store.View(func(sn *store.Snapshot) (err error) {
 		from, err = sinceBirth(sn, w.key, from)
@@ -263,7 +264,8 @@ func (w *watcher) follow(from uint64) error {
 	}); err != nil {
 		return err
 	}
-	c := w.storage.store.Cursor(from, w.key).Sparing(smallObject, w.hold)
+	birth, gone := birthKey(w.key), false
+	c := w.storage.store.Cursor(from, w.key).Also(birth).Sparing(smallObject, w.hold)
 	next := w.nextBookmark()
 	for {
 		changes, at, err := w.read(c, next)
@@ -271,6 +273,14 @@ func (w *watcher) follow(from uint64) error {
 			return err
 		}
 		for _, change := range changes {
+			if birth != "" && change.Object.Key == birth {
+				w.unread.forget()
+				if gone && !change.Deleted {
+					return store.ErrCompacted
+				}
+				gone = change.Deleted
+				continue
+			}
 			if !w.opts.Recursive && change.Object.Key != w.key {
 				w.unread.forget()
 				continue

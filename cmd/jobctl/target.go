@@ -22,6 +22,7 @@ import (
 
 	"github.com/jobd/jobd/cmd/internal/overssh"
 	"github.com/jobd/jobd/cmd/internal/submit"
+	"github.com/jobd/jobd/internal/redirects"
 	"github.com/jobd/jobd/internal/systemd"
 )
 
@@ -104,11 +105,13 @@ func socketOf(getenv func(string) string) string {
 func (t *target) wrap(dial dialFunc) func(*rest.Config) *rest.Config {
 	return func(c *rest.Config) *rest.Config {
 		if t.cluster {
+			redirects.Refuse(c)
 			return c
 		}
 		c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
 		c.Proxy = nil
 		c.Wrap(onSocket(dial))
+		redirects.Refuse(c)
 		c.QPS, c.Burst = 300, 600 // the daemon does its own limiting
 		return c
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
@@ -352,23 +353,44 @@ func (c *pods) forget(key string, uid types.UID) {
 // Delete deletes a pod with the grace period of its spec, because its owner is being deleted or has decided so. It
 // reports whether the pod is gone: a pod that has ended goes at once.
 func (c *pods) Delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error) {
-	return c.deleteAfter(p, key, uid, 0)
-}
-
-// deleteAfter does so with a grace period that is longer by the time that the pod has after its signal.
-func (c *pods) deleteAfter(p *loop.Pass, key string, uid types.UID, lead time.Duration) (gone bool, err error) {
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || obj.UID != uid {
 		return err == nil, err
 	}
-	if obj.DeletionTimestamp == nil {
-		var grace int64
-		if g := obj.Spec.TerminationGracePeriodSeconds; g != nil && !pod.Done(obj) && !podspec.Ended(obj) {
-			grace = *g + int64(lead/time.Second)
-		}
-		storage.MarkDeleted(obj, p.Now, grace)
+	if obj.DeletionTimestamp != nil {
+		return c.ends(p, key, obj)
+	}
+	return c.end(p, key, obj, ptr.Deref(obj.Spec.TerminationGracePeriodSeconds, 0))
+}
+
+// DeleteForOthers does so with no more grace than a pod has that others wait for, also if its deletion has begun with more.
+func (c *pods) DeleteForOthers(p *loop.Pass, key string, uid types.UID) (gone bool, err error) {
+	obj, ok, err := p.Pods.Get(key)
+	if err != nil || !ok || obj.UID != uid {
+		return err == nil, err
+	}
+	return c.end(p, key, obj, pod.GraceForOthers(obj))
+}
+
+// end begins the deletion of a pod, or hastens it.
+func (c *pods) end(p *loop.Pass, key string, obj *corev1.Pod, grace int64) (gone bool, err error) {
+	over := pod.Done(obj) || podspec.Ended(obj)
+	switch {
+	case over && obj.DeletionTimestamp != nil:
+		return c.ends(p, key, obj)
+	case over:
+		grace = 0
+	case obj.DeletionTimestamp != nil:
+		grace = max(1, grace) // without any it would be gone before its containers
+	}
+	if storage.MarkDeleted(obj, p.Now, grace) {
 		p.Pods.Changed(key, obj)
 	}
+	return c.ends(p, key, obj)
+}
+
+// ends takes in that a pod is being deleted.
+func (c *pods) ends(p *loop.Pass, key string, obj *corev1.Pod) (gone bool, err error) {
 	if gone, err := c.RemoveIfOver(p, key, obj); err != nil || gone {
 		return gone, err
 	}
@@ -378,14 +400,18 @@ func (c *pods) deleteAfter(p *loop.Pass, key string, uid types.UID, lead time.Du
 // Disrupt ends a pod for a reason other than its own failure, which a Job can recognise
 // (PodFailurePolicyOnPodConditionsPattern).
 func (c *pods) Disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error {
-	if podspec.Ended(obj) || obj.DeletionTimestamp != nil {
+	if podspec.Ended(obj) || obj.DeletionTimestamp != nil && !pod.Lingers(obj) {
 		return nil
+	}
+	var lead time.Duration
+	if obj.DeletionTimestamp == nil {
+		lead = core.SignalLead(obj, p.Now)
 	}
 	setPodCondition(obj, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message,
 	}, p.Now)
 	p.Pods.Changed(key, obj)
-	_, err := c.deleteAfter(p, key, obj.UID, core.SignalLead(obj, p.Now))
+	_, err := c.end(p, key, obj, pod.GraceForOthers(obj)+int64(lead/time.Second))
 	return err
 }
 

@@ -83,7 +83,7 @@ func (q *queue) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		delete(q.held, p.UID)
 		q.awaited(rec)
 		q.capacity.Relabel(p)
-		q.capacity.Bound(rec.request, started, pod.Ends(p))
+		q.capacity.Bound(rec.request, started, pod.MakesRoom(p))
 		q.displaced(rec, p)
 	case len(p.Spec.SchedulingGates) > 0:
 	case q.closed(rec) != "":

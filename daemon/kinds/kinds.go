@@ -33,6 +33,8 @@ type Pods interface {
 	Touch(p *loop.Pass, key string, obj *corev1.Pod) error
 	// Delete deletes a pod with its grace, and reports whether it is gone.
 	Delete(p *loop.Pass, key string, uid types.UID) (bool, error)
+	// DeleteForOthers does so with no more grace than a pod has that others wait for.
+	DeleteForOthers(p *loop.Pass, key string, uid types.UID) (bool, error)
 	// RemoveIfOver removes a pod that is being deleted, and of which nothing is left, and reports whether it has.
 	RemoveIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, error)
 }
@@ -130,6 +132,9 @@ func (k *Kinds) delete(p *loop.Pass, key string, alone bool) (bool, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		if changed {
 			p.Pods.Changed(key, pod)
+		}
+		if alone {
+			return k.Pods.DeleteForOthers(p, key, pod.UID)
 		}
 		return k.Pods.Delete(p, key, pod.UID)
 	}

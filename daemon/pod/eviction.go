@@ -63,10 +63,7 @@ func disrupted(pod *corev1.Pod) (stop, bool) {
 	}
 	grace := evictionGrace
 	if !evicted(pod) {
-		grace = 0
-		if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-			grace = podspec.Seconds(*g)
-		}
+		grace = podspec.Seconds(GraceForOthers(pod))
 	}
 	var since time.Time
 	for _, c := range pod.Status.Conditions {
@@ -81,5 +78,5 @@ func disrupted(pod *corev1.Pod) (stop, bool) {
 	return stop{since: since, kill: kill, grace: grace}, true
 }
 
-// Ends reports whether a pod is to end, and will use nothing of the node before long.
+// Ends reports whether a pod is to end.
 func Ends(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || makesWay(pod) }

@@ -70,17 +70,14 @@ func signalDue(pod *corev1.Pod, issued *Issued, s *core.Signal, now time.Time) (
 }
 
 // putOff returns by how much the end of a pod that is evicted or preempted was put off for its signal (core.SignalLead): what its
-// deletion allows beyond the grace period of its spec.
+// deletion allows beyond the grace period that it has then.
 func putOff(pod *corev1.Pod) time.Duration {
 	s, err := core.SignalOf(pod.Annotations)
 	c := conditions.Find(pod.Status.Conditions, corev1.DisruptionTarget)
 	if err != nil || s == nil || c == nil || c.Status != corev1.ConditionTrue || pod.DeletionGracePeriodSeconds == nil {
 		return 0
 	}
-	allowed := podspec.Seconds(*pod.DeletionGracePeriodSeconds)
-	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		allowed -= podspec.Seconds(*g)
-	}
+	allowed := podspec.Seconds(*pod.DeletionGracePeriodSeconds) - podspec.Seconds(GraceForOthers(pod))
 	return max(0, min(allowed, s.Lead))
 }
 

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/conditions"
@@ -211,7 +212,7 @@ func (s *simulation) preempt(p *simulated) {
 		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(s.now),
 	})
 	p.of.tell("Preempted", p, "is preempted by a pod of a higher priority")
-	s.delete(p, core.SignalLead(p.Pod, s.now))
+	s.delete(p, pod.GraceForOthers(p.Pod)+int64(core.SignalLead(p.Pod, s.now)/time.Second))
 }
 
 // jobDue returns a Job to be decided on, nil if there is none.
@@ -253,7 +254,7 @@ func (s *played) decide() error {
 	}
 	for _, ref := range d.Delete {
 		if p := s.byUID[ref.UID]; p != nil {
-			s.delete(p, 0)
+			s.delete(p, ptr.Deref(p.Spec.TerminationGracePeriodSeconds, 0))
 		}
 	}
 	if d.PausedFor != nil {
@@ -275,12 +276,11 @@ func (s *played) decide() error {
 	return nil
 }
 
-// delete deletes a pod with the grace of its spec, and the time that it has after its signal.
-func (s *simulation) delete(p *simulated, lead time.Duration) {
+// delete deletes a pod with a grace period in seconds.
+func (s *simulation) delete(p *simulated, grace int64) {
 	if p.DeletionTimestamp == nil {
-		var grace int64
-		if g := p.Spec.TerminationGracePeriodSeconds; g != nil && !pod.Done(p.Pod) && !podspec.Ended(p.Pod) {
-			grace = *g + int64(lead/time.Second)
+		if pod.Done(p.Pod) || podspec.Ended(p.Pod) {
+			grace = 0
 		}
 		t := metav1.NewTime(s.now.Add(podspec.Seconds(grace)).Truncate(time.Second))
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &t, &grace

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	jobsetv1 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/jobd/jobd/api/batch"
@@ -189,7 +190,7 @@ func (s *playedSet) delete(j *played) {
 	j.changed()
 	for _, p := range j.pods {
 		if p != nil {
-			s.simulation.delete(p, 0)
+			s.simulation.delete(p, ptr.Deref(p.Spec.TerminationGracePeriodSeconds, 0))
 		}
 	}
 }

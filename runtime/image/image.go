@@ -63,6 +63,7 @@ type Images struct {
 	platform platforms.MatchComparer
 	flights  flights
 	shares   shares
+	claims   claims
 
 	transfers transfers
 

@@ -160,6 +160,7 @@ func (b *boundedLayer) scan(r *io.PipeReader) {
 		}
 		if err == nil {
 			held.add(h)
+			roomOf(b.ctx).takes(h.Size, 1)
 			if b.keepsLinks {
 				held.bytes += int64(len(h.Linkname))
 			}

@@ -103,7 +103,7 @@ func TestLayersAreBounded(t *testing.T) {
 			ctx, end := context.WithCancelCause(t.Context())
 			defer end(nil)
 			if c.room > 0 {
-				ctx = context.WithValue(ctx, roomKey{}, newRoom(c.room, end))
+				ctx = context.WithValue(ctx, roomKey{}, newRoom(c.room, nil, end))
 			}
 			l := newLayerOf(ctx, archiveOf(c.after, c.entries), 1<<20, 8<<20)
 			n, err := io.Copy(io.Discard, l)
@@ -204,7 +204,7 @@ func TestLayersAreTheSame(t *testing.T) {
 
 func TestRoomOfALayer(t *testing.T) {
 	for _, bytes := range []int64{0, 1 << 30, math.MaxInt64} {
-		if r := newRoom(bytes, nil); r.unpacked <= 0 || r.unpacked < bytes/2 {
+		if r := newRoom(bytes, nil, nil); r.unpacked <= 0 || r.unpacked < bytes/2 {
 			t.Errorf("of %d bytes: %d", bytes, r.unpacked)
 		}
 	}

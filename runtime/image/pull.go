@@ -40,6 +40,8 @@ func (i *Images) pull(ctx context.Context, name string, own keyring, progress fu
 	key := "pull " + name + own.id()
 	return i.once(ctx, key, "the pull", progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
 		report("Pulling " + name)
+		ctx, removed := i.claims.begin(ctx) // until what was begun has been abandoned
+		defer removed()
 		t := newPull(name, report)
 		defer i.transfers.begin(t)()
 		img, err := i.fetchWithAny(ctx, name, own, t)
@@ -337,6 +339,7 @@ func (i *Images) checkParts(ctx context.Context, t *transfer, parts []imagespec.
 			return fmt.Errorf("the image says that it has more bytes than can be counted: %w", errdefs.ErrInvalidArgument)
 		}
 		left -= size
+		room.takes(size, 1)
 	}
 	return nil
 }

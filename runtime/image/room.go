@@ -32,10 +32,21 @@ func floor(free, reserve Size) Size {
 	return Size{of(free.Bytes, reserve.Bytes), of(free.Inodes, reserve.Inodes)}
 }
 
+// last returns how much has to be left while what has given way for a floor is removed.
+func last(floor, reserve Size) Size {
+	of := func(floor, reserve int64) int64 {
+		if floor <= reserve {
+			return floor / 2
+		}
+		return reserve + (floor-reserve)/2
+	}
+	return Size{of(floor.Bytes, reserve.Bytes), of(floor.Inodes, reserve.Inodes)}
+}
+
 func (s Size) below(floor Size) bool { return s.Bytes < floor.Bytes || s.Inodes < floor.Inodes }
 
-// inRoom calls write, which writes an image, and ends it when that leaves too little of the disk. What it has written goes as
-// after any failure.
+// inRoom calls write, which writes an image, and ends it when too little of the disk is left, and it is its turn to give way. What it
+// has written goes as after any failure.
 func (i *Images) inRoom(ctx context.Context, write func(context.Context) error) error {
 	if i.options.Space == nil {
 		return write(ctx)
@@ -45,8 +56,13 @@ func (i *Images) inRoom(ctx context.Context, write func(context.Context) error) 
 		return err
 	}
 	floor := floor(free, reserve)
+	last := last(floor, reserve)
+	ctx, removed := i.claims.begin(ctx)
+	defer removed()
+	claim := claimOf(ctx)
 	writing, end := context.WithCancelCause(ctx)
-	writing = context.WithValue(writing, roomKey{}, newRoom(max(free.Bytes-floor.Bytes, 0), end))
+	writing = context.WithValue(writing, roomKey{}, newRoom(max(free.Bytes-floor.Bytes, 0), claim, end))
+	defer i.claims.writes(claim, end)()
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -58,8 +74,12 @@ func (i *Images) inRoom(ctx context.Context, write func(context.Context) error) 
 				return
 			case <-ticks.C:
 			}
-			if free, _, err := i.options.Space(); err == nil && free.below(floor) {
+			switch free, _, err := i.options.Space(); {
+			case err != nil:
+			case free.below(last):
 				end(errNoRoom)
+			case free.below(floor):
+				i.claims.giveWay(free.Bytes < floor.Bytes)
 			}
 		}
 	}()
@@ -80,11 +100,12 @@ type room struct {
 	// unpacked is how many bytes the archive of one layer may have. What is in it is on the disk in the end, but for the headers,
 	// and for what comes later in it again.
 	unpacked int64
+	claim    *claim
 	end      func(error)
 }
 
-func newRoom(bytes int64, end func(error)) *room {
-	return &room{bytes: bytes, unpacked: min(bytes, math.MaxInt64/4)*2 + 1<<30, end: end}
+func newRoom(bytes int64, of *claim, end func(error)) *room {
+	return &room{bytes: bytes, unpacked: min(bytes, math.MaxInt64/4)*2 + 1<<30, claim: of, end: end}
 }
 
 // roomOf returns the room for what is written with a context; nil if that has none.
@@ -110,7 +131,9 @@ func (i *Images) leased(ctx context.Context) (_ context.Context, release func(fa
 	if err != nil {
 		return nil, nil, err
 	}
+	leased, removed := i.claims.begin(leased)
 	return leased, func(failed bool) {
+		defer removed()
 		ctx := context.WithoutCancel(ctx)
 		id, _ := leases.FromContext(leased)
 		var err error

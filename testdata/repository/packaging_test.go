@@ -90,6 +90,17 @@ func TestFilesOfPackages(t *testing.T) {
 	}
 }
 
+// TestAForwarderHasAnEnd: what a hostile cluster lists without an end takes the memory of nobody else.
+func TestAForwarderHasAnEnd(t *testing.T) {
+	unit, err := os.ReadFile("packaging/jobd-forward@.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(unit), "\nMemoryMax=") {
+		t.Error("a forwarder may take all memory of the machine")
+	}
+}
+
 // TestInstalledFiles: who installs from a checkout gets what the packages have.
 func TestInstalledFiles(t *testing.T) {
 	out, err := exec.Command("make", "-n", "install", "DESTDIR=/to", "PREFIX=/usr").CombinedOutput()
