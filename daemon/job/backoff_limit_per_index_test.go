@@ -60,6 +60,37 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 			t.Errorf("running %v", w.indexes())
 		}
 	})
+	t.Run("a template may say that an index has failed as often as can be said", func(t *testing.T) {
+		for _, ignored := range []string{"2147483646", "2147483647"} {
+			w := begin(func(s *batchv1.JobSpec) {
+				perIndex(1, 1, 1)(s)
+				s.Template.Annotations = map[string]string{batchv1.JobIndexIgnoredFailureCountAnnotation: ignored}
+			})
+			w.endIndex(0, 1)
+			if w.pass(6 * time.Minute); len(w.created) != 2 || w.created[1].v.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation] != ignored {
+				t.Fatalf("created %v, %s", w.created, describe(&w.job.Status))
+			}
+			if w.endIndex(0, 1); w.conditions() != "FailureTarget=True FailedIndexes, Failed=True FailedIndexes" {
+				t.Error(w.conditions())
+			}
+		}
+	})
+	t.Run("and is counted no further", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) {
+			perIndex(1, 1, 1)(s)
+			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+				Action: batchv1.PodFailurePolicyActionIgnore,
+				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+					Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{1},
+				},
+			}}}
+			s.Template.Annotations = map[string]string{batchv1.JobIndexIgnoredFailureCountAnnotation: "2147483647"}
+		})
+		w.endIndex(0, 1)
+		if w.pass(6 * time.Minute); len(w.created) != 2 || w.created[1].v.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation] != "2147483647" {
+			t.Fatalf("created %v, %s", w.created, describe(&w.job.Status))
+		}
+	})
 	t.Run("each index waits for itself", func(t *testing.T) {
 		w := begin(perIndex(2, 2, 3))
 		w.endIndex(0, 1)
