@@ -209,6 +209,94 @@ func TestPodLife(t *testing.T) {
 				}
 			}
 		},
+		"a condition keeps its time until its status changes": func(t *testing.T) {
+			l := newLife(t, newPod(never, "init:i", "c"))
+			at := func(kind corev1.PodConditionType, message string, since time.Time) {
+				t.Helper()
+				if c := conditions.Find(l.pod.Status.Conditions, kind); !c.LastTransitionTime.Time.Equal(since) || c.Message != message {
+					t.Errorf("%s since %s: %q, want since %s: %q", kind, c.LastTransitionTime, c.Message, since, message)
+				}
+			}
+			l.turn()
+			begin := l.now
+			at(corev1.PodInitialized, "containers with incomplete status: [i]", begin)
+			l.wait(time.Minute)
+			l.turn(l.exited("i", 0, 0))
+			at(corev1.PodInitialized, "", l.now)
+			at(corev1.ContainersReady, "containers with unready status: [c]", begin)
+			l.wait(time.Minute)
+			l.turn(l.exited("c", 0, 1)) // for another reason
+			at(corev1.ContainersReady, "", begin)
+		},
+		"how an attempt ended names its container": func(t *testing.T) {
+			l := newLife(t, newPod(never, "init:i", "side:s", "c"))
+			l.turn()
+			for _, name := range []string{"i", "s", "c"} {
+				l.turn(l.started(name, 0))
+				id := find(l.pod, name).status.ContainerID
+				l.turn(l.exited(name, 0, 0))
+				s := find(l.pod, name).status
+				if last := s.State.Terminated; last == nil || last.ContainerID != id || id == "" || *s.Started || s.Ready != (name == "i") {
+					t.Errorf("%+v, want %s", s, id)
+				}
+				if name == "s" {
+					l.turn(l.started(name, 1))
+				}
+			}
+			for _, e := range l.events {
+				if e.FieldPath == "" || e.Reason == "Created" && e.Message != "Container created" {
+					t.Errorf("%+v", e)
+				}
+			}
+			l.saw(4, "Created", "Container created")
+			if e := l.events[0]; e.FieldPath != "spec.initContainers{i}" {
+				t.Errorf("%+v", e)
+			}
+		},
+		"a lost attempt keeps what is known of it": func(t *testing.T) {
+			l := newLife(t, newPod(onFailure, "c"))
+			l.turn()
+			l.turn(l.started("c", 0))
+			began := l.now
+			l.wait(time.Minute)
+			l.turn(duty.Observation{What: duty.Lost, Container: "c"})
+			if end := find(l.pod, "c").status.State.Terminated; !end.StartedAt.Time.Equal(began) || !end.FinishedAt.Time.Equal(l.now) {
+				t.Errorf("%+v", end)
+			}
+			l.turn(duty.Observation{What: duty.Lost, Container: "c", Attempt: 1})
+			s := find(l.pod, "c").status
+			if want := "containerd://" + runtime.ContainerID("u", "c", 1); s.ContainerID != want || s.RestartCount != 1 {
+				t.Errorf("%+v, want %s", s, want)
+			}
+		},
+		"a start forgets the launches that have failed": func(t *testing.T) {
+			l := newLife(t, newPod(always, "c"))
+			l.turn()
+			for range 3 {
+				l.turn(l.failed("c", 0, duty.CreateContainer, "no"))
+				l.now = l.wake
+				l.want(l.turn(), "Launch c/0")
+			}
+			l.turn(l.started("c", 0))
+			l.want(l.turn(l.exited("c", 0, 0)), "Launch c/1")
+			l.turn(l.failed("c", 1, duty.CreateContainer, "no"))
+			l.wakeIn(10 * time.Second)
+		},
+		"a pod that is deleted did not end by its deadline": func(t *testing.T) {
+			l := newLife(t, newPod(never, "c"))
+			l.pod.Spec.ActiveDeadlineSeconds = seconds64(60)
+			l.turn()
+			l.turn(l.started("c", 0))
+			l.wait(50 * time.Second)
+			l.delete(30 * time.Second)
+			l.turn()
+			l.wait(20 * time.Second)
+			l.turn(l.exited("c", 0, 0))
+			l.phase(corev1.PodSucceeded)
+			if l.pod.Status.Reason != "" {
+				t.Errorf("%+v", l.pod.Status)
+			}
+		},
 		"termination messages are cut": func(t *testing.T) {
 			l := newLife(t, newPod(never, "a", "b", "c", "d"))
 			l.turn()

@@ -72,6 +72,22 @@ func TestASignalComesBeforeADeadline(t *testing.T) {
 	}
 }
 
+func TestASignalThatCannotBeSent(t *testing.T) {
+	l := signalLife(t, "c")
+	l.pod.Spec.ActiveDeadlineSeconds = seconds64(100)
+	l.turn()
+	l.turn(l.started("c", 0))
+	l.wait(40 * time.Second)
+	l.want(l.turn(), "SendSignal")
+	l.want(l.turn(duty.Observation{What: duty.SignalSent, Message: "no such process"}))
+	l.signaled(corev1.ConditionUnknown, core.DeadlineNear)
+	l.saw(1, "FailedSignal", "SIGUSR1 could not be sent to all containers: no such process")
+	l.wait(time.Second)
+	l.want(l.turn()) // it is not tried again, which some would get twice
+	l.want(l.turn(duty.Observation{What: duty.SignalSent, OK: true}))
+	l.signaled(corev1.ConditionUnknown, core.DeadlineNear)
+}
+
 func TestWhatStartsTooLateGetsNoSignal(t *testing.T) {
 	l := signalLife(t, "c")
 	l.issued.JobEnds(epoch.Add(60 * time.Second))
