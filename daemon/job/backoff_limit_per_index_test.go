@@ -103,6 +103,36 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 			t.Errorf("running %v", w.indexes())
 		}
 	})
+	t.Run("the earliest of them says when to look again", func(t *testing.T) {
+		w := begin(perIndex(2, 2, 3))
+		w.endIndex(1, 1)
+		w.pass(10 * time.Second)
+		w.startAll()
+		w.endIndex(1, 1) // it waits for 20 s now
+		w.endIndex(0, 1) // and this one for 10 s
+		if want := w.now.Truncate(time.Second).Add(10 * time.Second); !w.wake.Equal(want) {
+			t.Errorf("looks again at %s, want %s", w.wake, want)
+		}
+	})
+	t.Run("an index waits for its pod that terminates, where only failed ones are replaced", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) {
+			perIndex(1, 1, 3)(s)
+			s.PodReplacementPolicy = ptr.To(batchv1.Failed)
+		})
+		w.deletePod(w.names()[0])
+		w.orphan("other", corev1.PodFailed, func(p *corev1.Pod) {
+			p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: "0"}
+		})
+		w.settle()
+		if w.pass(time.Hour); len(w.created) != 1 {
+			t.Fatalf("created %d pods", len(w.created))
+		}
+		w.end(w.created[0].v.Name, 1)
+		w.settle()
+		if w.pass(time.Minute); len(w.created) != 2 {
+			t.Errorf("created %d pods", len(w.created))
+		}
+	})
 	t.Run("a place that is kept is not given to another one", func(t *testing.T) {
 		w := begin(perIndex(3, 3, 5))
 		w.endIndex(0, 1)
@@ -194,6 +224,9 @@ func TestReplacementsInBatches(t *testing.T) {
 		}
 		if len(indexes) > 0 {
 			batches = append(batches, indexes)
+		}
+		if len(d.Release) != len(d.Create) { // a failure is counted as its index gets the next pod
+			t.Errorf("creates %d pods and counts %d", len(d.Create), len(d.Release))
 		}
 	}
 	if w.pass(time.Minute); fmt.Sprint(batches) != "[[0 1] [3 4]]" || w.job.Status.Failed != 4 || !slices.Equal(w.indexes(), []int32{0, 1, 2, 3, 4}) {
