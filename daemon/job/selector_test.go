@@ -153,6 +153,19 @@ func TestRelease(t *testing.T) {
 			t.Errorf("batches %v, %s", batches, describe(s))
 		}
 	})
+	t.Run("a pod that somebody takes away before it is counted is not counted", func(t *testing.T) {
+		for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+			w := newWorld(someTime, newJob(indexed(2, 2)))
+			w.settle()
+			w.startAll()
+			w.set(w.names()[0], func(p *corev1.Pod) { p.Status.Phase = phase })
+			w.set(w.created[0].v.Name, func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" })
+			w.settle()
+			if s := &w.job.Status; s.Succeeded+s.Failed != 0 || s.CompletedIndexes != "" || len(w.created) != 3 || !slices.Equal(w.indexes(), []int32{0, 1}) {
+				t.Errorf("%s: %s, indexes %v", phase, describe(s), w.indexes())
+			}
+		}
+	})
 	t.Run("other finalizers stay", func(t *testing.T) {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{"a", batchv1.JobTrackingFinalizer, "b"}}}
 		if !Untrack(p) || Untrack(p) || len(p.Finalizers) != 2 {
