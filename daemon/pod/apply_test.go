@@ -170,7 +170,8 @@ func TestPodLife(t *testing.T) {
 					conditions.Set(&l.pod.Status.Conditions, corev1.PodCondition{Type: "example.com/b", Status: step.b})
 				}
 				l.turn()
-				if c := conditions.Find(l.pod.Status.Conditions, corev1.PodReady); c.Message != step.want || (c.Status == corev1.ConditionTrue) != (step.want == "") {
+				c := conditions.Find(l.pod.Status.Conditions, corev1.PodReady)
+				if opened := c.Status == corev1.ConditionTrue; c.Message != step.want || opened != (step.want == "") {
 					t.Errorf("%s %q, want %q", c.Status, c.Message, step.want)
 				}
 				l.condition(corev1.ContainersReady, "True")
