@@ -272,9 +272,13 @@ func TestResize(t *testing.T) {
 			l.ask("c", "2Gi", deferred)
 			l.turn(l.exited("c", 0, 0))
 			l.phase(corev1.PodSucceeded)
-			if c := conditions.Find(l.pod.Status.Conditions, corev1.PodResizePending); c != nil {
-				t.Errorf("%+v", c)
-			}
+			l.condition(corev1.PodResizePending, "missing")
+			l = resizes(t, "c")
+			l.ask("c", "2Gi", Verdict{})
+			l.want(l.turn(), "Resize")
+			l.turn(l.exited("c", 0, 0))
+			l.phase(corev1.PodSucceeded)
+			l.condition(corev1.PodResizeInProgress, "missing")
 		},
 	} {
 		t.Run(rule, test)

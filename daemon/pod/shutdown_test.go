@@ -41,3 +41,23 @@ func TestHasStopped(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodThatGoesOn: nothing is left that says that it was to end, or a Job's failure policy would take it for disrupted later.
+func TestAPodThatGoesOn(t *testing.T) {
+	l := newLife(t, newPod(corev1.RestartPolicyOnFailure, "c"))
+	l.pod.Spec.TerminationGracePeriodSeconds = seconds64(30)
+	l.turn()
+	l.turn(l.started("c", 0))
+	l.want(l.turn(duty.Observation{What: duty.HostStops, Took: time.Minute}), "SIGTERM c/0")
+	l.condition(corev1.DisruptionTarget, "True TerminationByKubelet")
+	l.want(l.turn(l.exited("c", 0, 0)))
+	l.want(l.turn(duty.Observation{What: duty.HostStays}), "Launch c/1")
+	l.condition(corev1.DisruptionTarget, "missing")
+	if l.pod.Status.Reason != "" || l.pod.Status.Message != "" {
+		t.Errorf("%+v", l.pod.Status)
+	}
+	l.want(l.turn(l.started("c", 1)))
+	l.delete(30 * time.Second)
+	l.want(l.turn(), "SIGTERM c/1")
+	l.wakeIn(30 * time.Second) // what was left of the machine then is over
+}

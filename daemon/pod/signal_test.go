@@ -88,6 +88,23 @@ func TestASignalThatCannotBeSent(t *testing.T) {
 	l.signaled(corev1.ConditionUnknown, core.DeadlineNear)
 }
 
+// What was due when it was decided is sent to those that ran then, also if nobody knows any more when the Job ends.
+func TestASignalOutlivesWhatItWasDecidedFrom(t *testing.T) {
+	l := signalLife(t, "c")
+	l.issued.JobEnds(epoch.Add(100 * time.Second))
+	l.turn()
+	l.turn(l.started("c", 0))
+	l.wait(40 * time.Second)
+	l.want(l.turn(), "SendSignal")
+	decided := l.now
+	l.issued = Issued{}
+	l.wait(5 * time.Second)
+	Apply(l.pod, &l.issued, nil, l.now)
+	if actions, _ := Next(l.pod, &l.issued, l.now); len(actions) != 1 || actions[0].Kind != duty.SendSignal || !actions[0].Due.Equal(decided) {
+		t.Errorf("%+v, want one that was due at %s", actions, decided)
+	}
+}
+
 func TestWhatStartsTooLateGetsNoSignal(t *testing.T) {
 	l := signalLife(t, "c")
 	l.issued.JobEnds(epoch.Add(60 * time.Second))
