@@ -179,6 +179,20 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 	})
 }
 
+// Where only failed pods are replaced, the index of one that terminates is nobody else's.
+func TestTheIndexOfAPodThatTerminates(t *testing.T) {
+	w := begin(func(s *batchv1.JobSpec) {
+		indexed(3, 2)(s)
+		s.PodReplacementPolicy = ptr.To(batchv1.Failed)
+	})
+	w.deletePod(w.names()[0])
+	w.settle()
+	w.endIndex(1, 0)
+	if !slices.Equal(w.indexes(), []int32{2}) {
+		t.Errorf("running %v", w.indexes())
+	}
+}
+
 // TestDue: of failed pods in any order, those are visited whose end is past, and the earliest of the others says when to look again.
 func TestDue(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
