@@ -1,6 +1,7 @@
 package job
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -15,15 +16,21 @@ func (r *Record) failsIndex(p *pod) bool {
 
 // supersedes reports whether p is the later failure of the same index, whose counts the next pod carries on.
 func supersedes(p, q *pod) bool {
-	if a, b := p.failures+p.ignored, q.failures+q.ignored; a != b {
+	if a, b := allFailures(p), allFailures(q); a != b {
 		return a > b
 	}
 	return earlier(q, p)
 }
 
-// absoluteFailures returns the number of failures of an index, its held pod included. It is capped where more failures
-// would not delay the next pod any longer.
-func absoluteFailures(p *pod) int { return int(min(p.failures+p.ignored+1, remembered)) }
+// allFailures returns the number of failures of an index, its failed pod included. Those before are annotations, which may be any
+// number.
+func allFailures(p *pod) int64 { return int64(p.failures) + int64(p.ignored) + 1 }
+
+// absoluteFailures is allFailures up to where more failures would not delay the next pod any longer.
+func absoluteFailures(p *pod) int { return int(min(allFailures(p), remembered)) }
+
+// oneMore counts as far as an annotation can say.
+func oneMore(n int32) int32 { return n + min(1, math.MaxInt32-n) }
 
 // Before orders held pods with the same number of failures: the one that ended first is on top.
 func (p *pod) Before(other *pod) bool { return p.finished < other.finished }
@@ -87,9 +94,9 @@ func (r *Record) nextPerIndex(
 func replacement(p *pod) NewPod {
 	n := NewPod{Index: p.index, PerIndex: true, Failures: p.failures, IgnoredFailures: p.ignored}
 	if p.action == ignoreAction {
-		n.IgnoredFailures++
+		n.IgnoredFailures = oneMore(n.IgnoredFailures)
 	} else {
-		n.Failures++
+		n.Failures = oneMore(n.Failures)
 	}
 	return n
 }

@@ -60,6 +60,37 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 			t.Errorf("running %v", w.indexes())
 		}
 	})
+	t.Run("a template may say that an index has failed as often as can be said", func(t *testing.T) {
+		for _, ignored := range []string{"2147483646", "2147483647"} {
+			w := begin(func(s *batchv1.JobSpec) {
+				perIndex(1, 1, 1)(s)
+				s.Template.Annotations = map[string]string{batchv1.JobIndexIgnoredFailureCountAnnotation: ignored}
+			})
+			w.endIndex(0, 1)
+			if w.pass(6 * time.Minute); len(w.created) != 2 || w.created[1].v.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation] != ignored {
+				t.Fatalf("created %v, %s", w.created, describe(&w.job.Status))
+			}
+			if w.endIndex(0, 1); w.conditions() != "FailureTarget=True FailedIndexes, Failed=True FailedIndexes" {
+				t.Error(w.conditions())
+			}
+		}
+	})
+	t.Run("and is counted no further", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) {
+			perIndex(1, 1, 1)(s)
+			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+				Action: batchv1.PodFailurePolicyActionIgnore,
+				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+					Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{1},
+				},
+			}}}
+			s.Template.Annotations = map[string]string{batchv1.JobIndexIgnoredFailureCountAnnotation: "2147483647"}
+		})
+		w.endIndex(0, 1)
+		if w.pass(6 * time.Minute); len(w.created) != 2 || w.created[1].v.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation] != "2147483647" {
+			t.Fatalf("created %v, %s", w.created, describe(&w.job.Status))
+		}
+	})
 	t.Run("each index waits for itself", func(t *testing.T) {
 		w := begin(perIndex(2, 2, 3))
 		w.endIndex(0, 1)
@@ -70,6 +101,36 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 		}
 		if w.pass(4 * time.Second); !slices.Equal(w.indexes(), []int32{0, 1}) {
 			t.Errorf("running %v", w.indexes())
+		}
+	})
+	t.Run("the earliest of them says when to look again", func(t *testing.T) {
+		w := begin(perIndex(2, 2, 3))
+		w.endIndex(1, 1)
+		w.pass(10 * time.Second)
+		w.startAll()
+		w.endIndex(1, 1) // it waits for 20 s now
+		w.endIndex(0, 1) // and this one for 10 s
+		if want := w.now.Truncate(time.Second).Add(10 * time.Second); !w.wake.Equal(want) {
+			t.Errorf("looks again at %s, want %s", w.wake, want)
+		}
+	})
+	t.Run("an index waits for its pod that terminates, where only failed ones are replaced", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) {
+			perIndex(1, 1, 3)(s)
+			s.PodReplacementPolicy = ptr.To(batchv1.Failed)
+		})
+		w.deletePod(w.names()[0])
+		w.orphan("other", corev1.PodFailed, func(p *corev1.Pod) {
+			p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: "0"}
+		})
+		w.settle()
+		if w.pass(time.Hour); len(w.created) != 1 {
+			t.Fatalf("created %d pods", len(w.created))
+		}
+		w.end(w.created[0].v.Name, 1)
+		w.settle()
+		if w.pass(time.Minute); len(w.created) != 2 {
+			t.Errorf("created %d pods", len(w.created))
 		}
 	})
 	t.Run("a place that is kept is not given to another one", func(t *testing.T) {
@@ -118,6 +179,20 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 	})
 }
 
+// Where only failed pods are replaced, the index of one that terminates is nobody else's.
+func TestTheIndexOfAPodThatTerminates(t *testing.T) {
+	w := begin(func(s *batchv1.JobSpec) {
+		indexed(3, 2)(s)
+		s.PodReplacementPolicy = ptr.To(batchv1.Failed)
+	})
+	w.deletePod(w.names()[0])
+	w.settle()
+	w.endIndex(1, 0)
+	if !slices.Equal(w.indexes(), []int32{2}) {
+		t.Errorf("running %v", w.indexes())
+	}
+}
+
 // TestDue: of failed pods in any order, those are visited whose end is past, and the earliest of the others says when to look again.
 func TestDue(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
@@ -163,6 +238,9 @@ func TestReplacementsInBatches(t *testing.T) {
 		}
 		if len(indexes) > 0 {
 			batches = append(batches, indexes)
+		}
+		if len(d.Release) != len(d.Create) { // a failure is counted as its index gets the next pod
+			t.Errorf("creates %d pods and counts %d", len(d.Create), len(d.Release))
 		}
 	}
 	if w.pass(time.Minute); fmt.Sprint(batches) != "[[0 1] [3 4]]" || w.job.Status.Failed != 4 || !slices.Equal(w.indexes(), []int32{0, 1, 2, 3, 4}) {

@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
 )
@@ -61,4 +62,25 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("%d pods created, %s", len(w.created), describe(&w.job.Status))
 		}
 	})
+}
+
+// What is stored of very many failures is no more than what the longest delay needs.
+func TestVeryManyFailures(t *testing.T) {
+	w := begin(func(s *batchv1.JobSpec) { s.BackoffLimit = ptr.To[int32](1000) })
+	for range 100 {
+		w.end(w.names()[0], 1)
+		w.settle()
+		w.pass(6 * time.Minute)
+		w.startAll()
+	}
+	if n := len(w.record.counted.Failures); n != remembered || w.job.Status.Failed != 100 {
+		t.Errorf("%d are remembered of %d", n, w.job.Status.Failed)
+	}
+	w.record = w.rebuilt()
+	failed := w.now
+	w.end(w.names()[0], 1)
+	w.settle()
+	if want := failed.Truncate(time.Second).Add(6 * time.Minute); !w.wake.Equal(want) {
+		t.Errorf("looks again at %s, want %s", w.wake, want)
+	}
 }

@@ -1,7 +1,10 @@
 package job
 
 import (
+	"math"
 	"math/bits"
+	"slices"
+	"sort"
 
 	"github.com/jobd/jobd/api/indexes"
 )
@@ -14,35 +17,55 @@ type chunk struct {
 	n     int
 }
 
-// filled is shared by all stretches in which every index is set, so that a long run costs one pointer for each stretch.
-// It is never written.
-var filled = func() *chunk {
-	c := &chunk{n: chunkBits}
-	for i := range c.words {
-		c.words[i] = ^uint64(0)
-	}
-	return c
-}()
+func (c *chunk) has(b uint) bool { return c.words[b/64]&(1<<(b%64)) != 0 }
 
-// Indexes is a set of completion indexes. The zero value is empty. Add, Remove and Has take the same time whatever the
-// size, and whether the indexes form one run or alternate.
+// first returns the first bit at or above b that is set or, with flip ^0, that is not; chunkBits for none.
+func (c *chunk) first(b uint, flip uint64) uint {
+	for b < chunkBits {
+		if left := (c.words[b/64] ^ flip) >> (b % 64); left != 0 {
+			return b + uint(bits.TrailingZeros64(left))
+		}
+		b = (b/64 + 1) * 64
+	}
+	return chunkBits
+}
+
+// stretch is one chunk in which some indexes are set, or a row of chunks in which all are.
+type stretch struct {
+	from, to int32  // the numbers of the chunks; to is behind the last
+	some     *chunk // nil: all
+}
+
+func (s *stretch) len() int {
+	if s.some != nil {
+		return s.some.n
+	}
+	return int(s.to-s.from) * chunkBits
+}
+
+// Indexes is a set of completion indexes. The zero value is empty. What it costs depends on how scattered the indexes are and not on
+// how many or how large they are, since a Job may have 2^31, which its author, or a status, names in a few characters.
 type Indexes struct {
-	chunks []*chunk // nil: the stretch has no index
-	n      int
-	low    int // every chunk before this one is filled
+	all []stretch // in ascending order; two that are full do not touch
+	n   int
 }
 
 // Len returns the number of indexes.
 func (x *Indexes) Len() int { return x.n }
 
+// find returns which stretch has a chunk, or else the place where one that has it belongs.
+func (x *Indexes) find(c int32) (at int, found bool) {
+	at = sort.Search(len(x.all), func(i int) bool { return x.all[i].to > c })
+	return at, at < len(x.all) && x.all[at].from <= c
+}
+
 // Has reports whether i is in the set.
 func (x *Indexes) Has(i int32) bool {
-	c := int(i) / chunkBits
-	if i < 0 || c >= len(x.chunks) || x.chunks[c] == nil {
+	if i < 0 {
 		return false
 	}
-	b := uint(i) % chunkBits
-	return x.chunks[c].words[b/64]&(1<<(b%64)) != 0
+	at, found := x.find(i / chunkBits)
+	return found && (x.all[at].some == nil || x.all[at].some.has(uint(i)%chunkBits))
 }
 
 // Add puts i, which must not be negative, into the set, and reports whether it was not there before.
@@ -50,20 +73,33 @@ func (x *Indexes) Add(i int32) bool {
 	if x.Has(i) {
 		return false
 	}
-	c := int(i) / chunkBits
-	x.grow(c)
-	if x.chunks[c] == nil {
-		x.chunks[c] = &chunk{}
+	c, b := i/chunkBits, uint(i)%chunkBits
+	at, found := x.find(c)
+	if !found {
+		x.all = slices.Insert(x.all, at, stretch{c, c + 1, &chunk{}})
 	}
-	b := uint(i) % chunkBits
-	x.chunks[c].words[b/64] |= 1 << (b % 64)
-	x.chunks[c].n++
+	some := x.all[at].some
+	some.words[b/64] |= 1 << (b % 64)
+	some.n++
 	x.n++
-	if x.chunks[c].n == chunkBits {
-		x.chunks[c] = filled
-		x.raise()
+	if some.n == chunkBits {
+		x.all[at].some = nil
+		x.join(at)
 	}
 	return true
+}
+
+// join makes one of a full stretch and those that touch it, if they are full.
+func (x *Indexes) join(at int) {
+	for _, i := range []int{at, at - 1} {
+		if i < 0 || i+1 == len(x.all) {
+			continue
+		}
+		if a, b := &x.all[i], &x.all[i+1]; a.some == nil && b.some == nil && a.to == b.from {
+			a.to = b.to
+			x.all = slices.Delete(x.all, i+1, i+2)
+		}
+	}
 }
 
 // Remove takes i out of the set, and reports whether it was there.
@@ -71,18 +107,30 @@ func (x *Indexes) Remove(i int32) bool {
 	if !x.Has(i) {
 		return false
 	}
-	c := int(i) / chunkBits
-	if x.chunks[c] == filled {
-		own := *filled
-		x.chunks[c] = &own
+	c, b := i/chunkBits, uint(i)%chunkBits
+	at, _ := x.find(c)
+	if s := x.all[at]; s.some == nil {
+		some := &chunk{n: chunkBits}
+		for w := range some.words {
+			some.words[w] = math.MaxUint64
+		}
+		var parts []stretch
+		if s.from < c {
+			parts = append(parts, stretch{s.from, c, nil})
+		}
+		parts = append(parts, stretch{c, c + 1, some})
+		if c+1 < s.to {
+			parts = append(parts, stretch{c + 1, s.to, nil})
+		}
+		x.all = slices.Replace(x.all, at, at+1, parts...)
+		at, _ = x.find(c)
 	}
-	b := uint(i) % chunkBits
-	x.chunks[c].words[b/64] &^= 1 << (b % 64)
-	x.chunks[c].n--
+	some := x.all[at].some
+	some.words[b/64] &^= 1 << (b % 64)
+	some.n--
 	x.n--
-	x.low = min(x.low, c)
-	if x.chunks[c].n == 0 {
-		x.chunks[c] = nil
+	if some.n == 0 {
+		x.all = slices.Delete(x.all, at, at+1)
 	}
 	return true
 }
@@ -98,113 +146,103 @@ func (x *Indexes) set(i int32, in bool) {
 
 // addRange puts all of first..last into the set.
 func (x *Indexes) addRange(first, last int32) {
-	for i := int(first); i <= int(last); {
-		if c := i / chunkBits; i%chunkBits == 0 && i+chunkBits-1 <= int(last) {
-			x.grow(c)
-			if x.chunks[c] != nil {
-				x.n -= x.chunks[c].n
-			}
-			x.chunks[c] = filled
-			x.n += chunkBits
-			x.raise()
-			i += chunkBits
-			continue
-		}
+	i, end := int(first), int(last)+1
+	for ; i < end && i%chunkBits != 0; i++ {
 		x.Add(int32(i))
-		i++
+	}
+	if from, to := int32(i/chunkBits), int32(end/chunkBits); from < to {
+		x.fill(from, to)
+		i = int(to) * chunkBits
+	}
+	for ; i < end; i++ {
+		x.Add(int32(i))
 	}
 }
 
-func (x *Indexes) grow(c int) {
-	for len(x.chunks) <= c {
-		x.chunks = append(x.chunks, nil)
+// fill puts all indexes of some chunks into the set.
+func (x *Indexes) fill(from, to int32) {
+	at, found := x.find(from)
+	if found {
+		from = x.all[at].from
 	}
-}
-
-func (x *Indexes) raise() {
-	for x.low < len(x.chunks) && x.chunks[x.low] == filled {
-		x.low++
+	behind, found := x.find(to - 1)
+	if found {
+		to = x.all[behind].to
+		behind++
 	}
+	for i := at; i < behind; i++ {
+		x.n -= x.all[i].len()
+	}
+	full := stretch{from: from, to: to}
+	x.n += full.len()
+	x.all = slices.Replace(x.all, at, behind, full)
+	x.join(at)
 }
 
 // missing returns the lowest index at or above from that is not in the set.
 func (x *Indexes) missing(from int32) int32 {
-	i := max(int(from), x.low*chunkBits)
-	for i/chunkBits < len(x.chunks) {
-		c := x.chunks[i/chunkBits]
-		if c == nil {
-			return int32(i)
+	i := int(from)
+	at, _ := x.find(from / chunkBits)
+	for _, s := range x.all[at:] {
+		start := int(s.from) * chunkBits
+		if i < start {
+			break
 		}
-		if c != filled {
-			w := uint(i) % chunkBits / 64
-			free := ^c.words[w] >> (uint(i) % 64)
-			if free != 0 {
-				return int32(i + bits.TrailingZeros64(free))
+		if s.some != nil {
+			if b := s.some.first(uint(i-start), math.MaxUint64); b < chunkBits {
+				return int32(start + int(b))
 			}
-			i = (i/64 + 1) * 64
-			continue
 		}
-		i = (i/chunkBits + 1) * chunkBits
+		i = int(s.to) * chunkBits
 	}
 	return int32(i)
 }
 
-// nthMissing returns the n-th lowest index that is not in the set, counted from 1.
+// nthMissing returns the n-th lowest index that is not in the set, counted from 1, or the highest that there can be.
 func (x *Indexes) nthMissing(n int) int32 {
-	c := x.low
-	for ; c < len(x.chunks); c++ {
-		free := chunkBits
-		if x.chunks[c] != nil {
-			free -= x.chunks[c].n
-		}
-		if free >= n {
+	i := 0 // those below are counted
+	for _, s := range x.all {
+		start := int(s.from) * chunkBits
+		if start-i >= n {
 			break
 		}
-		n -= free
+		n -= start - i
+		i = int(s.to) * chunkBits
+		if free := i - start - s.len(); free < n {
+			n -= free
+			continue
+		}
+		at := int32(start) - 1
+		for ; n > 0; n-- {
+			at = x.missing(at + 1)
+		}
+		return at
 	}
-	i := int32(c*chunkBits) - 1
-	if c >= len(x.chunks) || x.chunks[c] == nil {
-		return i + int32(n)
-	}
-	for ; n > 0; n-- {
-		i = x.missing(i + 1)
-	}
-	return i
+	return int32(min(i+n-1, math.MaxInt32))
 }
 
 // next returns the lowest index at or above from that is in the set, -1 for none.
 func (x *Indexes) next(from int32) int32 {
-	i := int(from)
-	for i/chunkBits < len(x.chunks) {
-		c := x.chunks[i/chunkBits]
-		if c == nil {
-			i = (i/chunkBits + 1) * chunkBits
-			continue
+	at, _ := x.find(from / chunkBits)
+	for _, s := range x.all[at:] {
+		start := int(s.from) * chunkBits
+		i := max(int(from), start)
+		if s.some == nil {
+			return int32(i)
 		}
-		w := uint(i) % chunkBits / 64
-		if set := c.words[w] >> (uint(i) % 64); set != 0 {
-			return int32(i + bits.TrailingZeros64(set))
+		if b := s.some.first(uint(i-start), 0); b < chunkBits {
+			return int32(start + int(b))
 		}
-		i = (i/64 + 1) * 64
 	}
 	return -1
 }
 
 // run returns the first run of consecutive indexes that starts at or above from.
 func (x *Indexes) run(from int32) (first, last int32, ok bool) {
-	first = x.next(from)
-	if first < 0 {
+	if first = x.next(from); first < 0 {
 		return 0, 0, false
 	}
-	last = first
-	for x.Has(last + 1) {
-		if c := int(last+1) / chunkBits; x.chunks[c] == filled {
-			last = int32((c+1)*chunkBits) - 1
-			continue
-		}
-		last++
-	}
-	return first, last, true
+	return first, x.missing(first) - 1, true
 }
 
 // Equal reports whether both sets hold the same indexes.
@@ -213,18 +251,25 @@ func (x *Indexes) Equal(y *Indexes) bool { return x.n == y.n && x.common(y) == x
 // common returns the number of indexes that are in both sets.
 func (x *Indexes) common(y *Indexes) int {
 	n := 0
-	for c := range min(len(x.chunks), len(y.chunks)) {
-		a, b := x.chunks[c], y.chunks[c]
-		switch {
-		case a == nil || b == nil:
-		case a == filled:
-			n += b.n
-		case b == filled:
-			n += a.n
-		default:
-			for w := range a.words {
-				n += bits.OnesCount64(a.words[w] & b.words[w])
+	for a, b := x.all, y.all; len(a) > 0 && len(b) > 0; {
+		if both := min(a[0].to, b[0].to) - max(a[0].from, b[0].from); both > 0 {
+			switch s, t := a[0].some, b[0].some; {
+			case s == nil && t == nil:
+				n += int(both) * chunkBits
+			case s == nil:
+				n += t.n
+			case t == nil:
+				n += s.n
+			default:
+				for w := range s.words {
+					n += bits.OnesCount64(s.words[w] & t.words[w])
+				}
 			}
+		}
+		if a[0].to < b[0].to {
+			a = a[1:]
+		} else {
+			b = b[1:]
 		}
 	}
 	return n

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -31,11 +32,14 @@ func plain(set map[int32]bool) string {
 	return strings.Join(parts, ",")
 }
 
+// largest is the largest index that a Job may have.
+const largest = math.MaxInt32 - 1
+
 func TestIndexesBehaveAsASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x Indexes
 		model := map[int32]bool{}
-		index := rapid.OneOf(rapid.Int32Range(0, 40), rapid.Int32Range(1000, 1050), rapid.Int32Range(0, 5000))
+		index := rapid.OneOf(rapid.Int32Range(0, 40), rapid.Int32Range(1000, 1050), rapid.Int32Range(0, 5000), rapid.Int32Range(largest-3000, largest))
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				i := index.Draw(t, "index")
@@ -53,7 +57,7 @@ func TestIndexesBehaveAsASet(t *testing.T) {
 			},
 			"add a range": func(t *rapid.T) {
 				first := index.Draw(t, "first")
-				last := first + rapid.Int32Range(0, 2500).Draw(t, "length")
+				last := min(first, largest-2500) + rapid.Int32Range(0, 2500).Draw(t, "length")
 				x.addRange(first, last)
 				for i := first; i <= last; i++ {
 					model[i] = true
@@ -70,13 +74,10 @@ func TestIndexesBehaveAsASet(t *testing.T) {
 				if !x.is(want) || x.is(want+",99999") || want != "" && x.is("") {
 					t.Fatalf("%q is not recognised", want)
 				}
-				if y := ParseIndexes(want, 1<<30); !x.Equal(y) || y.String() != want {
+				if y := ParseIndexes(want, largest+1); !x.Equal(y) || y.String() != want {
 					t.Fatalf("%q is read as %q", want, y)
 				}
 				limit := index.Draw(t, "limit")
-				for i := range ParseIndexes(want, limit).Len() {
-					_ = i
-				}
 				cut := maps.Clone(model)
 				maps.DeleteFunc(cut, func(i int32, _ bool) bool { return i >= limit })
 				if got := ParseIndexes(want, limit).String(); got != plain(cut) {
@@ -122,6 +123,32 @@ func TestIndexesCountWhatTheyShare(t *testing.T) {
 			t.Fatalf("%d and %d shared, want %d", x.common(&y), y.common(&x), len(shared))
 		}
 	})
+}
+
+// TestIndexesOfAJobOfVeryMany: they are named in a few characters, and are to take no more to be looked at.
+func TestIndexesOfAJobOfVeryMany(t *testing.T) {
+	all := ParseIndexes(fmt.Sprintf("0-%d", largest), math.MaxInt32)
+	if all.Len() != math.MaxInt32 || !all.Has(largest) || all.missing(0) != math.MaxInt32 || all.nthMissing(3) != math.MaxInt32 {
+		t.Errorf("%d indexes, missing %d and %d", all.Len(), all.missing(0), all.nthMissing(3))
+	}
+	for _, i := range []int32{0, 1 << 30, 1<<30 + 1, 1<<30 + 300, largest - 256, largest} {
+		if !all.Remove(i) {
+			t.Errorf("%d is not removed", i)
+		}
+	}
+	const want = "1-1073741823,1073741826-1073742123,1073742125-2147483389,2147483391-2147483645"
+	if all.String() != want || !all.is(want) || all.Len() != math.MaxInt32-6 || all.nthMissing(4) != 1<<30+300 || all.nthMissing(6) != largest {
+		t.Errorf("%d indexes, %s", all.Len(), all)
+	}
+	if x := ParseIndexes("0,1000000000,1073741823-1073741825", math.MaxInt32); x.common(all) != 2 || all.common(x) != 2 {
+		t.Errorf("%d in common", x.common(all))
+	}
+	if all.Add(0); all.next(0) != 0 || all.next(1<<30) != 1<<30+2 || all.next(largest) != -1 {
+		t.Error("next", all.next(0), all.next(1<<30), all.next(largest))
+	}
+	if all.addRange(5, largest); all.Len() != math.MaxInt32 || all.String() != fmt.Sprintf("0-%d", largest) {
+		t.Errorf("%d indexes, %s", all.Len(), all)
+	}
 }
 
 func TestParseIndexesLeavesOutWhatIsNotWellFormed(t *testing.T) {

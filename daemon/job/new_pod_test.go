@@ -1,6 +1,7 @@
 package job
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -118,5 +119,24 @@ func TestTaskOfAPod(t *testing.T) {
 	job.Annotations = nil
 	if _, ok := NewPodFor(job, NewPod{Index: 2}, "abcde").Annotations[batch.ArrayAnnotation]; ok {
 		t.Error("a pod of another Job has a task")
+	}
+}
+
+// What concerns a Job's pods is annotated to each of them.
+func TestAnnotationsOfAJobAndItsPods(t *testing.T) {
+	job := newJob(nil)
+	const scheduled, keep = batchv1.CronJobScheduledTimestampAnnotation, batch.KeepLogsAnnotation
+	for _, tc := range []struct{ of, want map[string]string }{
+		{nil, nil},
+		{map[string]string{keep: "true"}, map[string]string{keep: "true"}},
+		{map[string]string{keep: "false"}, nil},
+		{map[string]string{scheduled: "2026-11-20T00:00:00Z"}, map[string]string{scheduled: "2026-11-20T00:00:00Z"}},
+		{map[string]string{scheduled: "at midnight"}, nil},
+		{map[string]string{batch.AttemptsAnnotation: "x", "example.com/other": "y"}, nil},
+	} {
+		job.Annotations = tc.of
+		if got := NewPodFor(job, NewPod{Index: -1}, "abcde").Annotations; len(got)+len(tc.want) > 0 && !maps.Equal(got, tc.want) {
+			t.Errorf("%v: %v, want %v", tc.of, got, tc.want)
+		}
 	}
 }

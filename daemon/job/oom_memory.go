@@ -48,7 +48,7 @@ func (r *Record) killed(p *pod, seen *Pod) {
 	if r.grown == nil {
 		r.grown = map[*pod]Growth{}
 	}
-	r.grown[p] = Growth{int(seen.OOMKills), nil}.or(Growth{int(seen.OOMKills) + 1, seen.OOMKilled})
+	r.grown[p] = Growth{int(seen.OOMKills), nil}.or(Growth{int(oneMore(seen.OOMKills)), seen.OOMKilled})
 }
 
 // grow adds to a Memory what the end of a pod says about the memory of the next. This may be repeated.

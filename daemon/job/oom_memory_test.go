@@ -132,6 +132,41 @@ func TestAFailingJobRemembersTheMemoryAfterAnOOMKill(t *testing.T) {
 	}
 }
 
+// An index that has succeeded needs no memory any more, and a Job that no longer asks for more of it gets none.
+func TestMemoryThatIsNotNeededAnyMore(t *testing.T) {
+	w := newWorld(someTime, growing(func(s *batchv1.JobSpec) {
+		indexed(2, 2)(s)
+		s.BackoffLimit = ptr.To[int32](9)
+	}))
+	w.settle()
+	for range 2 {
+		w.startAll()
+		for _, name := range w.names() {
+			w.end(name, 137)
+		}
+		w.settle()
+		w.pass(6 * time.Minute)
+	}
+	if got, want := w.memories(), "0=64Mi 1=64Mi 0=96Mi 1=96Mi 0=144Mi 1=144Mi"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	w.startAll()
+	w.endIndex(0, 0)
+	if _, ok := w.record.counted.Grown[0]; ok || len(w.record.counted.Grown) != 1 {
+		t.Errorf("%v", w.record.counted)
+	}
+	w.edit(func(j *batchv1.Job) { j.Annotations = nil })
+	w.endIndex(1, 1)
+	w.pass(6 * time.Minute)
+	if got := w.created[len(w.created)-1].v.Spec.Containers[0].Resources.Limits.Memory().String(); len(w.created) != 7 || got != "64Mi" {
+		t.Errorf("%d pods, the last has %s", len(w.created), got)
+	}
+	w.startAll()
+	if w.endIndex(1, 0); !w.record.Finished() {
+		t.Error(w.conditions())
+	}
+}
+
 // growing is a Job whose pods have 64Mi and may have up to 200Mi.
 func growing(f func(*batchv1.JobSpec)) *batchv1.Job {
 	j := newJob(f)

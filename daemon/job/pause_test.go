@@ -181,8 +181,28 @@ func TestAPauseEnds(t *testing.T) {
 	}
 	w.edit(func(j *batchv1.Job) { j.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) })
 	w.settle()
-	if w.record.Paused() {
+	if w.record.Paused() || w.record.Stands() {
 		t.Error("a Job that is deleted is paused")
+	}
+
+	// What is frozen may be killed: a pause does not keep a Job from its end.
+	for name, end := range map[string]struct {
+		code int32
+		want string
+	}{
+		"fails":     {1, "jobd.dev/Paused=False JobEnded, FailureTarget=True BackoffLimitExceeded, Failed=True BackoffLimitExceeded"},
+		"completes": {0, "jobd.dev/Paused=False JobEnded, SuccessCriteriaMet=True CompletionsReached, Complete=True CompletionsReached"},
+	} {
+		w := begin(func(s *batchv1.JobSpec) { s.BackoffLimit = ptr.To[int32](0) })
+		w.pause(true)
+		if w.pass(time.Minute); !w.record.Stands() {
+			t.Errorf("%s: its deadline goes on", name)
+		}
+		w.end(w.names()[0], end.code)
+		w.settle()
+		if w.conditions() != end.want || w.record.PausedFor() != time.Minute || w.record.Stands() {
+			t.Errorf("%s: %s, paused for %s", name, w.conditions(), w.record.PausedFor())
+		}
 	}
 }
 

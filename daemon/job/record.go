@@ -185,8 +185,8 @@ func (r *Record) recount() {
 			r.failedSet = *ParseIndexes(ptr.Deref(r.status.FailedIndexes, ""), r.spec.completions)
 		}
 		r.occupied = *ParseIndexes(r.status.CompletedIndexes, r.spec.completions)
-		for i := r.failedSet.next(0); i >= 0; i = r.failedSet.next(i + 1) {
-			r.occupied.Add(i)
+		for first, last, ok := r.failedSet.run(0); ok; first, last, ok = r.failedSet.run(last + 1) {
+			r.occupied.addRange(first, last)
 		}
 		for first, last, ok := r.occupied.run(0); ok; first, last, ok = r.occupied.run(last + 1) {
 			if r.spec.perIndex >= 0 {

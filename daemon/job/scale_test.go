@@ -184,3 +184,33 @@ func TestAJobCostsLittleMemory(t *testing.T) {
 		t.Errorf("%.0f bytes for each Job of one pod", bytes)
 	}
 }
+
+// TestAJobOfVeryManyIndexesCostsLittle: its author names them in a few characters, and each decision looks at them.
+func TestAJobOfVeryManyIndexesCostsLittle(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	job := newJob(func(s *batchv1.JobSpec) {
+		indexed(largest+1, 2)(s)
+		s.SuccessPolicy = &batchv1.SuccessPolicy{}
+		for range 20 {
+			s.SuccessPolicy.Rules = append(s.SuccessPolicy.Rules, batchv1.SuccessPolicyRule{SucceededIndexes: ptr.To(fmt.Sprintf("2-%d", largest))})
+		}
+	})
+	job.Status.CompletedIndexes = fmt.Sprintf("0-%d", largest-3)
+	w := newWorld(someTime, job)
+	w.settle()
+	for _, i := range []int32{largest - 2, largest, largest - 1} {
+		w.startAll()
+		w.endIndex(i, 0)
+	}
+	if w.conditions() != "SuccessCriteriaMet=True SuccessPolicy, Complete=True SuccessPolicy" {
+		t.Error(describe(&w.job.Status))
+	}
+	if w.job.Status.CompletedIndexes != fmt.Sprintf("0-%d", largest) || w.job.Status.Succeeded != largest+1 {
+		t.Error(describe(&w.job.Status))
+	}
+	runtime.ReadMemStats(&after)
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 20 {
+		t.Errorf("%d MB were allocated", mb)
+	}
+}

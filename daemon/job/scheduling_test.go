@@ -133,3 +133,50 @@ func TestAGangDoesNotWaitForPodsThatWillNotCome(t *testing.T) {
 		t.Repeat(actions)
 	})
 }
+
+// TestHowManyPodsThereWillBe: towards its end a gang has fewer than it began with, and a work queue starts none once one has succeeded.
+func TestHowManyPodsThereWillBe(t *testing.T) {
+	queue := func(s *batchv1.JobSpec) { s.Completions, s.Parallelism = nil, ptr.To[int32](3) }
+	fixed := func(s *batchv1.JobSpec) { s.Completions, s.Parallelism = ptr.To[int32](5), ptr.To[int32](3) }
+	for name, tc := range map[string]struct {
+		spec    func(*batchv1.JobSpec)
+		end     []int32 // the exit codes of the first pods that run, one after the other
+		at      int
+		running int
+	}{
+		"all of a fixed number":              {fixed, nil, 3, 3},
+		"those that are left of it":          {fixed, []int32{0, 0, 0, 0}, 1, 1},
+		"none":                               {fixed, []int32{0, 0, 0, 0, 0}, 0, 0},
+		"all indexes":                        {indexed(5, 5), nil, 5, 5},
+		"those that are left":                {indexed(5, 5), []int32{0, 0}, 3, 3},
+		"and have not failed":                {perIndex(5, 5, 0), []int32{1, 0}, 3, 3},
+		"a queue":                            {queue, nil, 3, 3},
+		"a queue of which one has failed":    {queue, []int32{1}, 3, 2},
+		"a queue of which one has succeeded": {queue, []int32{0}, 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(someTime, newJob(tc.spec))
+			if w.record.Started() || w.record.Begun() || !w.record.Empty() {
+				t.Error("it has started before it began")
+			}
+			w.settle()
+			w.startAll()
+			for _, code := range tc.end {
+				w.end(w.names()[0], code)
+				w.settle()
+				w.startAll()
+			}
+			r := w.record
+			if r.AtOnce() != tc.at || r.Lacks(4) != min(4, tc.at)-tc.running || r.Lacks(1) != min(1, tc.at)-tc.running {
+				t.Errorf("%d at once, a gang of 4 lacks %d, and one of 1 %d", r.AtOnce(), r.Lacks(4), r.Lacks(1))
+			}
+			pods := 0
+			for range r.Pods() {
+				pods++
+			}
+			if !r.Started() || r.Begun() == r.Finished() || r.Empty() != (pods == 0) || pods < tc.running {
+				t.Errorf("started %v, begun %v, %d pods", r.Started(), r.Begun(), pods)
+			}
+		})
+	}
+}

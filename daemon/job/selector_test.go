@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +73,40 @@ func TestAdoption(t *testing.T) {
 			t.Error("adopted")
 		}
 	})
+	t.Run("nor by one that is deleted before it has decided that", func(t *testing.T) {
+		w := newWorld(someTime, newJob(two))
+		w.settle()
+		w.orphan("old-1", corev1.PodRunning, nil)
+		w.edit(func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: someTime} })
+		if w.settle(); tracked(w.pods["old-1"]) {
+			t.Error("adopted")
+		}
+	})
+	t.Run("not of too many at once", func(t *testing.T) {
+		w := newWorld(someTime, newJob(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](5), ptr.To[int32](5) }))
+		w.settings.Batch = 2
+		var adopted, let []int
+		w.after = func(d Decision) {
+			if n := len(d.Adopt); n > 0 {
+				adopted = append(adopted, n)
+			}
+			if n := len(d.Orphan); n > 0 {
+				let = append(let, n)
+			}
+		}
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			w.orphan(name, corev1.PodRunning, nil)
+		}
+		if w.settle(); !slices.Equal(adopted, []int{2, 2, 1}) || len(w.created) > 0 {
+			t.Errorf("adopted %v", adopted)
+		}
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			w.set(name, func(p *corev1.Pod) { p.Labels = nil })
+		}
+		if w.settle(); !slices.Equal(let, []int{2, 2, 1}) || len(w.names()) != 5 {
+			t.Errorf("let go %v, created %d", let, len(w.created))
+		}
+	})
 	t.Run("not by a finished Job", func(t *testing.T) {
 		w := begin(nil)
 		w.end(w.names()[0], 0)
@@ -91,6 +126,44 @@ func TestRelease(t *testing.T) {
 		w.settle()
 		if p := w.pods[name]; len(p.OwnerReferences) > 0 || tracked(p) || len(w.created) != 2 || w.job.Status.Failed != 0 {
 			t.Errorf("owners %v, finalizers %v, %s", p.OwnerReferences, p.Finalizers, describe(&w.job.Status))
+		}
+	})
+	t.Run("what is still tracked when the Job has finished is let go of, in batches", func(t *testing.T) {
+		w := newWorld(someTime, newJob(nil))
+		w.job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+		w.settings.Batch = 2
+		w.record = w.rebuilt()
+		for i, name := range []string{"a", "b", "c"} {
+			w.orphan(name, []corev1.PodPhase{corev1.PodRunning, corev1.PodFailed, corev1.PodSucceeded}[i], func(p *corev1.Pod) {
+				p.OwnerReferences, p.Finalizers = []metav1.OwnerReference{controllerReference(w.job)}, []string{batchv1.JobTrackingFinalizer}
+			})
+		}
+		w.orphan("untracked", corev1.PodRunning, func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{controllerReference(w.job)}
+		})
+		var batches []int
+		w.after = func(d Decision) { batches = append(batches, len(d.Release)) }
+		w.settle()
+		for name, p := range w.pods {
+			if tracked(p) {
+				t.Errorf("%s is tracked", name)
+			}
+		}
+		if s := &w.job.Status; !slices.Equal(batches, []int{2, 1}) || s.Failed+s.Succeeded != 0 || len(w.pods) != 4 {
+			t.Errorf("batches %v, %s", batches, describe(s))
+		}
+	})
+	t.Run("a pod that somebody takes away before it is counted is not counted", func(t *testing.T) {
+		for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+			w := newWorld(someTime, newJob(indexed(2, 2)))
+			w.settle()
+			w.startAll()
+			w.set(w.names()[0], func(p *corev1.Pod) { p.Status.Phase = phase })
+			w.set(w.created[0].v.Name, func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" })
+			w.settle()
+			if s := &w.job.Status; s.Succeeded+s.Failed != 0 || s.CompletedIndexes != "" || len(w.created) != 3 || !slices.Equal(w.indexes(), []int32{0, 1}) {
+				t.Errorf("%s: %s, indexes %v", phase, describe(s), w.indexes())
+			}
 		}
 	})
 	t.Run("other finalizers stay", func(t *testing.T) {

@@ -65,12 +65,12 @@ func (r *Record) Standing(s Settings) Standing {
 	}
 	for n, pods := range r.held {
 		for _, p := range pods {
-			failures := p.failures
+			failures := int(p.failures)
 			if p.action != ignoreAction {
 				failures++
 			}
 			st.Held = append(st.Held, HeldIndex{
-				p.index, int(failures), time.Unix(int64(p.finished), 0).Add(r.delay(n, s)),
+				p.index, failures, time.Unix(int64(p.finished), 0).Add(r.delay(n, s)),
 			})
 		}
 	}

@@ -130,7 +130,7 @@ func (w *world) settle() {
 		if !due && !idle(d) {
 			panic(fmt.Sprintf("more was due, and not said to be: %+v", d))
 		}
-		if d.More && len(d.Adopt)+len(d.Orphan)+len(d.Release)+len(d.Delete)+len(d.Create) == 0 {
+		if d.More && len(d.Adopt)+len(d.Orphan)+len(d.Release)+len(d.Delete)+len(d.Create)+len(d.Status) == 0 {
 			panic("more is said to be due, but nothing was")
 		}
 		w.wake = d.Wake

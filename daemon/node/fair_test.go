@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -241,4 +242,36 @@ func TestUseOutlivesTheDaemon(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhoComesFirstIsShown: to somebody who waits, of those who wait with the same priority.
+func TestWhoComesFirstIsShown(t *testing.T) {
+	n := fairNode(1000)
+	n.Bound(want("running", 1, 1000).with(by("alice")), time.Unix(1000, 0), false)
+	n.At(time.Unix(2000, 0))
+	n.Wait(want("a0", 1, 1000).with(by("alice")), false)
+	n.Wait(want("a1", 2, 1000).with(by("alice")), false)
+	n.Wait(want("b0", 3, 1000).with(by("bob")), false)
+	above := want("c0", 4, 1000).with(by("carol"))
+	above.Priority = 7
+	n.Wait(above, false)
+	n.SetShare("bob", 2)
+	for uid, names := range map[types.UID][2]string{"a0": {"alice", "bob"}, "b0": {"bob", "bob"}, "c0": {"carol", "carol"}} {
+		room, ok := n.Room(uid)
+		if !ok || room.Fair == nil || room.Fair.Own.Name != names[0] || room.Fair.First.Name != names[1] {
+			t.Errorf("%s: %+v", uid, room.Fair)
+		}
+	}
+	waiting := map[string]int{}
+	for _, a := range n.Accounts(time.Unix(2000, 0)) {
+		waiting[a.Name] = a.Waiting
+	}
+	if want := map[string]int{"alice": 2, "bob": 1, "carol": 1}; !maps.Equal(waiting, want) {
+		t.Errorf("%v, want %v", waiting, want)
+	}
+	plain := New(100, n.Allocatable)
+	plain.Wait(want("a", 1, 1000), false)
+	if room, _ := plain.Room("a"); room.Fair != nil || plain.Accounts(time.Unix(0, 0)) != nil {
+		t.Errorf("without fair shares: %+v", room.Fair)
+	}
 }

@@ -144,6 +144,42 @@ func TestAPodStartsWhenItsCompanyComesOrIsGone(t *testing.T) {
 	}
 }
 
+// The labels of a pod may change, whether it waits or runs.
+func TestAPodIsRelabelled(t *testing.T) {
+	n := New(10, nil)
+	facing(t, n, `metadata: {labels: {kubernetes.io/hostname: here}}`)
+	const apart = `{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}]}`
+	n.run(readPod(t, `{metadata: {name: lone}, spec: {affinity: {podAntiAffinity: `+apart+`}}}`), 1)
+	n.Wait(readPod(t, `{metadata: {name: db, labels: {app: db}}}`), false)
+	relabel := func(name string, labels map[string]string) string {
+		pod := &corev1.Pod{}
+		pod.Namespace, pod.Name, pod.UID, pod.Labels = "ns", name, types.UID(name), labels
+		n.Relabel(pod)
+		return decide(n)
+	}
+	if got := decide(n); got != "" {
+		t.Fatalf("it starts where it is kept away: %q", got)
+	}
+	if got := relabel("db", nil); got != "+db" {
+		t.Errorf("with no label: %q", got)
+	}
+	n.Wait(readPod(t, `{metadata: {name: next}, spec: {affinity: {podAntiAffinity: `+apart+`}}}`), false)
+	if got := decide(n); got != "+next" {
+		t.Errorf("beside one without the label: %q", got)
+	}
+	relabel("db", map[string]string{"app": "db"})
+	n.Wait(readPod(t, `{metadata: {name: last}, spec: {affinity: {podAntiAffinity: `+apart+`}}}`), false)
+	if got := decide(n); got != "" {
+		t.Errorf("beside one with the label: %q", got)
+	}
+	if got := relabel("db", map[string]string{"app": "web"}); got != "+last" {
+		t.Errorf("with another label: %q", got)
+	}
+	if relabel("nobody", map[string]string{"app": "db"}) != "" {
+		t.Error("a pod that is not there")
+	}
+}
+
 func TestAPodIsMovedForOneThatDoesNotStandIt(t *testing.T) {
 	n := New(10, nil)
 	facing(t, n, `metadata: {labels: {kubernetes.io/hostname: here}}`)

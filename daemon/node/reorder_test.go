@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/daemon/requests"
 )
 
 func TestPodsThatArePutAheadComeFirstOfTheirPriority(t *testing.T) {
@@ -70,6 +73,23 @@ func TestAhead(t *testing.T) {
 	for y, before := range map[int]int{1000: 1980, 1500: 1980, 1960: 1980, 1980: 2026, 2026: 2200, 2200: 3000} {
 		if year(y) <= 0 || year(y) >= year(before) {
 			t.Errorf("%d is %d, %d is %d", y, year(y), before, year(before))
+		}
+	}
+}
+
+// The deadline of a Job may change while its pods run: then the room that is kept for others is to be expected at another time.
+func TestAnotherDeadlineOfAPodThatRuns(t *testing.T) {
+	n := New(9, requests.Resources{"cpu": 2000})
+	n.StarvationAfter = 10 * time.Second
+	n.At(time.Unix(1000, 0))
+	n.run(want("runs", 1, 2000), 1000)
+	n.Wait(want("waits", 900, 2000), false)
+	for _, deadline := range []*int64{nil, ptr.To[int64](1024), ptr.To[int64](512), nil} {
+		n.Reorder("runs", time.Time{}, deadline)
+		decide(n)
+		first, _, by := n.Keeps()
+		if first != "waits" || by.IsZero() != (deadline == nil) || deadline != nil && by.Unix() != 1000+*deadline {
+			t.Errorf("with %v room is kept for %q by %s", deadline, first, by)
 		}
 	}
 }

@@ -245,6 +245,56 @@ func TestHooksOfSidecars(t *testing.T) {
 	}
 }
 
+// A sidecar that is being started anew when the pod begins to end has its hook once it runs.
+func TestHookOfASidecarThatIsBeingStarted(t *testing.T) {
+	l := newLife(t, hooked("side:hook", "main"))
+	l.turn()
+	l.turn(l.started("hook", 0))
+	l.turn(l.started("main", 0))
+	l.want(l.turn(l.exited("hook", 0, 1)), "Launch hook/1")
+	l.delete(10 * time.Second)
+	l.want(l.turn(), "SIGTERM main/0")
+	l.wakeIn(10 * time.Second)
+	l.want(l.turn(l.started("hook", 1)), "hook hook/1")
+	l.want(l.turn(l.exited("main", 0, 0)))
+	l.want(l.turn(duty.Observation{What: duty.Checked, Container: "hook", Attempt: 1, Check: duty.PreStop, OK: true}), "SIGTERM hook/1")
+}
+
+// What ends a pod in less than its own time leaves its sidecars their turn after the main containers.
+func TestSidecarsOfAPodThatEndsSoon(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seen       duty.Observation
+		main, side time.Duration // until SIGKILL
+	}{
+		"it takes too much":     {duty.Observation{What: duty.Evicted, Message: "too big"}, minimumGrace, evictionGrace + 2*minimumGrace},
+		"the machine goes down": {duty.Observation{What: duty.HostStops, Took: 20 * time.Second}, 20 * time.Second, 20*time.Second + minimumGrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod(corev1.RestartPolicyNever, "side:side", "main")
+			pod.Spec.TerminationGracePeriodSeconds = seconds64(600)
+			l := newLife(t, pod)
+			l.turn()
+			l.turn(l.started("side", 0))
+			l.turn(l.started("main", 0))
+			l.want(l.turn(tc.seen), "SIGTERM main/0")
+			began, took := l.now, map[string]time.Duration{}
+			for range 5 {
+				if l.now = l.wake; l.wake.IsZero() {
+					break
+				}
+				for _, did := range l.turn() {
+					if took[did] == 0 {
+						took[did] = l.now.Sub(began)
+					}
+				}
+			}
+			if took["SIGKILL main/0"] != tc.main || took["SIGKILL side/0"] != tc.side || took["SIGTERM side/0"] != tc.side-minimumGrace {
+				t.Errorf("%v", took)
+			}
+		})
+	}
+}
+
 // Whatever the liveness and startup probes of a pod that ends say, it is not restarted: they stop.
 func TestAPodThatEndsIsNotProbedForItsHealth(t *testing.T) {
 	ends := func(l *life) (out []bool) {

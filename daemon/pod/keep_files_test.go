@@ -56,6 +56,32 @@ func TestFilesAreKeptForAWhile(t *testing.T) {
 	}
 }
 
+// The time counts from the end of the container that ended last, and none is kept of a pod of which nothing has run.
+func TestFilesAreKeptFromTheLastEnd(t *testing.T) {
+	l := newLife(t, newPod(corev1.RestartPolicyNever, "a", "b", "c"))
+	l.pod.Annotations = map[string]string{core.KeepFilesAnnotation: "1h"}
+	l.turn()
+	l.turn(l.started("a", 0), l.started("b", 0), l.started("c", 0))
+	for _, name := range []string{"a", "c", "b"} {
+		l.wait(time.Minute)
+		l.want(l.turn(l.exited(name, 0, 0)))
+	}
+	if end := FilesEnd(l.pod); !end.Equal(l.now) {
+		t.Errorf("it ended at %s, at %s", end, l.now)
+	}
+	l.wakeIn(time.Hour)
+	l.want(l.turn(duty.Observation{What: duty.FilesDropped}), "TearDown")
+
+	l = newLife(t, newPod(corev1.RestartPolicyNever, "init:i", "c"))
+	l.pod.Annotations = map[string]string{core.KeepFilesAnnotation: "1h"}
+	l.turn()
+	l.pod.Spec.ActiveDeadlineSeconds = seconds64(60)
+	l.turn()
+	l.wait(time.Minute)
+	l.want(l.turn(), "SIGKILL i/0")
+	l.want(l.turn(duty.Observation{What: duty.Dropped, Container: "i"}), "TearDown")
+}
+
 // Files that are more than a pod may keep go, and their owner is told; but not because of what was seen of a pod that keeps none.
 func TestFilesThatAreTooMuchAreNotKept(t *testing.T) {
 	end := time.Unix(1_700_000_000, 0)

@@ -95,6 +95,27 @@ func TestAFailedPauseIsReportedAndTriedAgain(t *testing.T) {
 	}
 }
 
+// A pod that is frozen, and is asked for it again after a restart of the daemon, stays so if that fails.
+func TestAFrozenPodThatCannotBeFrozenOnceMore(t *testing.T) {
+	l := newLife(t, newPod(corev1.RestartPolicyNever, "c"))
+	l.turn()
+	l.turn(l.started("c", 0))
+	l.issued.Pause(true)
+	l.turn()
+	l.turn(duty.Observation{What: duty.Paused, Message: "a process hangs"})
+	if !CannotPause(l.pod) || IsPaused(l.pod) {
+		t.Errorf("conditions %+v", l.pod.Status.Conditions)
+	}
+	l.turn(duty.Observation{What: duty.Paused, OK: true})
+	l.issued = Issued{}
+	l.issued.Pause(true)
+	l.want(l.turn(), "Pause")
+	l.turn(duty.Observation{What: duty.Paused, Message: "a process hangs"})
+	if CannotPause(l.pod) || !IsPaused(l.pod) {
+		t.Errorf("conditions %+v", l.pod.Status.Conditions)
+	}
+}
+
 // A daemon that was killed after it has frozen containers, and before it knew that, is followed by one that lets them go on, if the Job
 // goes on by then.
 func TestWhatACrashHasLeftFrozenGoesOn(t *testing.T) {

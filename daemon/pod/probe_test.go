@@ -88,6 +88,42 @@ func TestUnhealthyContainerIsKilledAfterItsGraceAndStartedAgain(t *testing.T) {
 	l.want(l.turn(answered(duty.Liveness, 1, false, true)), "SIGTERM a/1")
 }
 
+// A sidecar has the grace of its probe too, and not longer however often it is looked at.
+func TestUnhealthySidecarIsKilledAfterItsGrace(t *testing.T) {
+	l := newLife(t, newPod(corev1.RestartPolicyNever, "side:a", "c"))
+	l.pod.Spec.TerminationGracePeriodSeconds = seconds64(30)
+	l.turn()
+	l.turn(l.started("a", 0))
+	l.turn(l.started("c", 0))
+	l.want(l.turn(answered(duty.Liveness, 0, false, true)), "SIGTERM a/0")
+	l.wait(29 * time.Second)
+	l.want(l.turn())
+	l.wakeIn(time.Second)
+	l.wait(time.Second)
+	l.want(l.turn(), "SIGKILL a/0")
+}
+
+// TestHooksThatFail: how a postStart hook has failed is said in the words of a kubelet, until the container is started again.
+func TestHooksThatFail(t *testing.T) {
+	for what, hook := range map[string]corev1.LifecycleHandler{
+		"Exec lifecycle hook ([sh -c x])": {Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "x"}}},
+		"HTTP lifecycle hook (/x)":        {HTTPGet: &corev1.HTTPGetAction{Path: "/x"}},
+		"Lifecycle hook":                  {Sleep: &corev1.SleepAction{Seconds: 1}},
+	} {
+		l := newLife(t, newPod(corev1.RestartPolicyAlways, "a"))
+		l.pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &hook}
+		l.turn()
+		l.turn(l.started("a", 0))
+		l.turn(answered(duty.PostStart, 0, false, true))
+		l.saw(1, "Killing", "FailedPostStartHook")
+		l.turn(l.exited("a", 0, 143))
+		want := what + ` for Container "a" in Pod "p_ns(u)" failed - error: no`
+		if w := find(l.pod, "a").status.State.Waiting; w == nil || w.Reason != "PostStartHookError" || w.Message != want {
+			t.Errorf("%+v, want %s", w, want)
+		}
+	}
+}
+
 func TestEventsOfChecks(t *testing.T) {
 	for _, tc := range []struct {
 		check            duty.Check

@@ -75,5 +75,5 @@ func (f *folder) startsAgain(c container) bool {
 		return false // a sidecar is restarted anyway
 	}
 	_, over := stopping(f.pod, f.now)
-	return !over && f.pod.Status.Phase != corev1.PodSucceeded && f.pod.Status.Phase != corev1.PodFailed
+	return !over
 }

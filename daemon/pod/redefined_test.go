@@ -114,6 +114,49 @@ func TestAnotherImage(t *testing.T) {
 			l.condition(corev1.PodInitialized, "True")
 			l.phase(corev1.PodRunning)
 		},
+		"a sidecar that ends too late is killed after its grace": func(t *testing.T) {
+			l := running(t, never, "side:s", "c")
+			l.pod.Spec.InitContainers[0].Image = "other"
+			l.want(l.turn(), "SIGTERM s/0")
+			l.wait(4 * time.Second)
+			l.want(l.turn())
+			l.wakeIn(time.Second)
+			l.wait(time.Second)
+			l.want(l.turn(), "SIGKILL s/0")
+		},
+		"a sidecar that has not started yet goes on": func(t *testing.T) {
+			l := newLife(t, newPod(never, "side:s", "c"))
+			l.pod.Spec.InitContainers[0].StartupProbe = &corev1.Probe{}
+			l.turn()
+			l.turn(l.started("s", 0))
+			l.pod.Spec.InitContainers[0].Image = "other"
+			l.want(l.turn())
+		},
+		"a container that is ended for its health is not ended twice": func(t *testing.T) {
+			l := running(t, never, "c")
+			l.pod.Spec.Containers[0].Image = "other"
+			l.want(l.turn(duty.Observation{What: duty.Checked, Container: "c", Check: duty.Liveness, Verdict: true}), "SIGTERM c/0")
+			l.want(l.turn(l.exited("c", 0, 143)), "Launch c/1")
+		},
+		"of a pod that is past its deadline nothing starts again": func(t *testing.T) {
+			l := running(t, never, "c")
+			l.pod.Spec.ActiveDeadlineSeconds = seconds64(60)
+			l.wait(time.Minute)
+			l.pod.Spec.Containers[0].Image = "other"
+			l.want(l.turn(), "SIGTERM c/0")
+			l.want(l.turn(l.exited("c", 0, 0)), "TearDown")
+			l.state("c", "Completed:0/0")
+			l.phase(corev1.PodFailed)
+		},
+		"an image that nobody can read is another one, and one that nobody could is not known to be": func(t *testing.T) {
+			l := running(t, never, "c")
+			l.pod.Spec.Containers[0].Image = "!"
+			l.want(l.turn(), "SIGTERM c/0")
+			l = newLife(t, newPod(never, "c"))
+			l.turn()
+			l.turn(with(l.started("c", 0), "!"))
+			l.want(l.turn())
+		},
 		"an init container that runs goes on": func(t *testing.T) {
 			l := newLife(t, newPod(never, "init:i", "c"))
 			l.turn()

@@ -196,6 +196,9 @@ func TestResize(t *testing.T) {
 			done := l.resized()
 			l.ask("c", "9Gi", deferred)
 			l.has("c", "1Gi", "1Gi")
+			if got := find(l.pod, "c").status.AllocatedResources.Memory().String(); got != "1Gi" {
+				t.Errorf("allocated %s", got)
+			}
 			l.condition(corev1.PodResizeInProgress, "missing")
 			l.turn(done) // it has come too late to be called off
 			l.has("c", "2Gi", "2Gi")
@@ -212,14 +215,70 @@ func TestResize(t *testing.T) {
 			l.turn(l.resized())
 			l.condition(corev1.PodResizeInProgress, "missing")
 		},
+		"what can never be is said once, and what has come of it anew": func(t *testing.T) {
+			l := resizes(t, "c")
+			never := Verdict{Reason: corev1.PodReasonInfeasible, Message: "never"}
+			l.ask("c", "9Gi", never)
+			l.decide(never)
+			if n := l.count("ResizeInfeasible"); n != 1 {
+				t.Errorf("%d events", n)
+			}
+			l.decide(Verdict{Reason: corev1.PodReasonInfeasible, Message: "never, since"})
+			if c := conditions.Find(l.pod.Status.Conditions, corev1.PodResizePending); c.Message != "never, since" {
+				t.Errorf("%+v", c)
+			}
+			if n := l.count("ResizeInfeasible"); n != 1 {
+				t.Errorf("%d events of the same", n)
+			}
+			l.decide(deferred)
+			l.decide(never)
+			l.ask("c", "8Gi", never)
+			if n, m := l.count("ResizeInfeasible"), l.count("ResizeDeferred"); n != 3 || m != 1 {
+				t.Errorf("%d and %d events", n, m)
+			}
+		},
+		"the resources of the whole pod are resized with it": func(t *testing.T) {
+			l := newLife(t, newPod(corev1.RestartPolicyOnFailure, "c"))
+			whole := sized("1Gi")
+			l.pod.Spec.Resources = &whole
+			l.turn()
+			l.turn(l.started("c", 0))
+			has := func(now, allocated string) {
+				t.Helper()
+				s := &l.pod.Status
+				if !equality.Semantic.DeepEqual(*s.Resources, sized(now)) || s.AllocatedResources.Memory().String() != allocated {
+					t.Errorf("it has %v and is allocated %v, want %s and %s", s.Resources, s.AllocatedResources, now, allocated)
+				}
+			}
+			whole = sized("2Gi")
+			l.pod.Generation++
+			l.decide(Verdict{})
+			has("1Gi", "2Gi")
+			l.want(l.turn(), "Resize")
+			l.turn(l.resized())
+			has("2Gi", "2Gi")
+			l.condition(corev1.PodResizeInProgress, "missing")
+			whole = sized("3Gi")
+			l.pod.Generation++
+			l.decide(Verdict{})
+			has("2Gi", "3Gi")
+			whole = sized("4Gi")
+			l.pod.Generation++
+			l.decide(deferred) // and what was under way is taken back
+			has("2Gi", "2Gi")
+		},
 		"a pod that ends shows none": func(t *testing.T) {
 			l := resizes(t, "c")
 			l.ask("c", "2Gi", deferred)
 			l.turn(l.exited("c", 0, 0))
 			l.phase(corev1.PodSucceeded)
-			if c := conditions.Find(l.pod.Status.Conditions, corev1.PodResizePending); c != nil {
-				t.Errorf("%+v", c)
-			}
+			l.condition(corev1.PodResizePending, "missing")
+			l = resizes(t, "c")
+			l.ask("c", "2Gi", Verdict{})
+			l.want(l.turn(), "Resize")
+			l.turn(l.exited("c", 0, 0))
+			l.phase(corev1.PodSucceeded)
+			l.condition(corev1.PodResizeInProgress, "missing")
 		},
 	} {
 		t.Run(rule, test)

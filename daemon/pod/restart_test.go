@@ -110,6 +110,37 @@ func TestRestartOfAllContainers(t *testing.T) {
 	l.condition(corev1.AllContainersRestarting, "False PodFailed")
 }
 
+// What is reset shows neither that it is ready nor that it has started, what has not begun yet waits as it did, and it is said of all that
+// runs that it is stopped. Of two containers that restart all of them, the later back-off counts.
+func TestWhatARestartOfAllContainersShows(t *testing.T) {
+	pod := ruled(ruled(newPod(corev1.RestartPolicyNever, "a", "b", "c", "d"), "a", rule(restartAll, in, 42)), "b", rule(restartAll, in, 42))
+	l := newLife(t, pod)
+	l.turn()
+	l.turn(l.started("a", 0), l.started("b", 0), l.started("c", 0), l.failed("d", 0, duty.CreateContainer, "no"))
+	l.want(l.turn(l.exited("b", 0, 42)), "SIGKILL a/0", "SIGKILL c/0")
+	l.saw(1, "Killing", "Stopping container a")
+	l.saw(1, "Killing", "Stopping container c")
+	l.want(l.turn(l.exited("a", 0, 42), l.exited("c", 0, 137)), "Launch a/1", "Launch b/1", "Launch c/1")
+	for _, name := range []string{"a", "b", "c"} {
+		l.state(name, "RestartingAllContainers/1")
+		if s := find(l.pod, name).status; s.Ready || *s.Started {
+			t.Errorf("%s: ready %v, started %v", name, s.Ready, *s.Started)
+		}
+	}
+	l.state("d", "CreateContainerError/0")
+
+	// a ran for longer.
+	l.turn(l.started("b", 1), l.started("c", 1), l.started("a", 1), l.started("d", 0))
+	l.want(l.turn(l.exited("b", 1, 42)), "SIGKILL a/1", "SIGKILL c/1", "SIGKILL d/0")
+	l.wait(3 * time.Second)
+	l.want(l.turn(l.exited("a", 1, 42), l.exited("c", 1, 137), l.exited("d", 0, 137)))
+	l.wakeIn(10 * time.Second)
+	l.wait(10*time.Second - 1)
+	l.want(l.turn())
+	l.wait(1)
+	l.want(l.turn(), "Launch a/2", "Launch b/2", "Launch c/2", "Launch d/1")
+}
+
 // The main containers are killed for it, and their restart policy alone would make that the end of the pod.
 func TestASidecarRestartsAllContainers(t *testing.T) {
 	l := newLife(t, ruled(newPod(corev1.RestartPolicyNever, "init:i", "side:s", "side:r", "a"), "r", rule(restartAll, in, 42)))

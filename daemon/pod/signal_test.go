@@ -72,6 +72,39 @@ func TestASignalComesBeforeADeadline(t *testing.T) {
 	}
 }
 
+func TestASignalThatCannotBeSent(t *testing.T) {
+	l := signalLife(t, "c")
+	l.pod.Spec.ActiveDeadlineSeconds = seconds64(100)
+	l.turn()
+	l.turn(l.started("c", 0))
+	l.wait(40 * time.Second)
+	l.want(l.turn(), "SendSignal")
+	l.want(l.turn(duty.Observation{What: duty.SignalSent, Message: "no such process"}))
+	l.signaled(corev1.ConditionUnknown, core.DeadlineNear)
+	l.saw(1, "FailedSignal", "SIGUSR1 could not be sent to all containers: no such process")
+	l.wait(time.Second)
+	l.want(l.turn()) // it is not tried again, which some would get twice
+	l.want(l.turn(duty.Observation{What: duty.SignalSent, OK: true}))
+	l.signaled(corev1.ConditionUnknown, core.DeadlineNear)
+}
+
+// What was due when it was decided is sent to those that ran then, also if nobody knows any more when the Job ends.
+func TestASignalOutlivesWhatItWasDecidedFrom(t *testing.T) {
+	l := signalLife(t, "c")
+	l.issued.JobEnds(epoch.Add(100 * time.Second))
+	l.turn()
+	l.turn(l.started("c", 0))
+	l.wait(40 * time.Second)
+	l.want(l.turn(), "SendSignal")
+	decided := l.now
+	l.issued = Issued{}
+	l.wait(5 * time.Second)
+	Apply(l.pod, &l.issued, nil, l.now)
+	if actions, _ := Next(l.pod, &l.issued, l.now); len(actions) != 1 || actions[0].Kind != duty.SendSignal || !actions[0].Due.Equal(decided) {
+		t.Errorf("%+v, want one that was due at %s", actions, decided)
+	}
+}
+
 func TestWhatStartsTooLateGetsNoSignal(t *testing.T) {
 	l := signalLife(t, "c")
 	l.issued.JobEnds(epoch.Add(60 * time.Second))
