@@ -154,20 +154,26 @@ func (d *daemon) readAll(ctx context.Context, n int) (cells []string, err error)
 }
 
 // ended returns how many Jobs have.
-func (d *daemon) ended(ctx context.Context) (n int, err error) {
+func (d *daemon) ended(ctx context.Context) (int, error) {
+	n, err := d.metric(ctx, "job_controller_jobs_finished_total")
+	return int(n), err
+}
+
+// metric returns the sum of a metric over all its labels.
+func (d *daemon) metric(ctx context.Context, name string) (sum float64, err error) {
 	body, err := d.BatchV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), "job_controller_jobs_finished_total{") {
-			fields := strings.Fields(lines.Text())
+		if rest, ok := strings.CutPrefix(lines.Text(), name); ok && strings.IndexAny(rest, "{ ") == 0 {
+			fields := strings.Fields(rest)
 			v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
 			if err != nil {
 				return 0, err
 			}
-			n += int(v)
+			sum += v
 		}
 	}
-	return n, nil
+	return sum, nil
 }
