@@ -126,6 +126,7 @@ func run(ctx context.Context, b *bench, place string) error {
 		{"curve", b.curve},
 		{"day", b.day},
 		{"waiting", b.waiting},
+		{"creates", b.creates},
 		{"sizes", b.sizes},
 	} {
 		if !strings.Contains(part.name, b.only) {
