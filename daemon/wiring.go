@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/shares"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/answers"
 	"github.com/jobd/jobd/daemon/aside"
@@ -57,7 +58,7 @@ const databaseReserve = 16 << 20
 func (d *daemon) open(ctx context.Context) error {
 	c := &d.config
 	s, err := store.Open(c.RootLayout().Database(), store.Options{
-		Reserve: databaseReserve, Logger: c.Logger, Watch: d.sections.database,
+		Reserve: databaseReserve, Logger: c.Logger, Watch: d.sections.database, Words: storage.Words,
 	})
 	if err != nil {
 		return err

@@ -192,7 +192,7 @@ func (s *Store) catchUp(ctx context.Context, dst *bolt.DB) error {
 			}
 			err := dst.Update(func(btx *bolt.Tx) (err error) {
 				defer recoverCorruption(&err)
-				tx := newTx(newSnapshot(btx), nil)
+				tx := newTx(newSnapshot(btx), nil, nil)
 				if behind, err = tx.follow(src); err != nil {
 					return err
 				}

@@ -34,6 +34,12 @@
 // nobody receives at that moment the group is committed without it, and Missed tells the follower later. If the function of an
 // invitation fails, the group is committed all the same, without what that function wrote.
 //
+// # What is found without reading all
+//
+// Objects are found by their keys, by their owners and by when they expire, each by an index in the file. Past.Range finds those whose
+// values have some words, if Options.Words says what a value has. What it knows of them is in memory, and grows as readers ask: of
+// each stretch of keys, which words there are. Nobody who writes pays for it before somebody has looked for words under these keys.
+//
 // # What may block
 //
 // Update blocks until its turn comes, while its function runs, and until the commit is on the disk. Its context bounds only

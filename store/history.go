@@ -191,49 +191,90 @@ func (p *Past) Get(key string) (Object, bool) {
 }
 
 // Range calls fn for the objects that were there, beginning with from, in the order of their keys, until fn returns
-// false. Those whose value does not pass wanted, which may be nil, are left out, at less cost.
-func (p *Past) Range(from string, wanted func(value []byte) bool, fn func(Object) bool) {
+// false. Those whose value is not wanted are left out, at less cost; so are many of those that lack the words.
+func (p *Past) Range(from string, wanted Wanted, fn func(Object) bool) {
+	summary := p.s.summary
+	if len(wanted.Words) == 0 {
+		summary = nil
+	}
 	records := p.s.records()
-	p.each(from, func(_ []byte, version uint64) bool {
+	var l *learner
+	m := p.merge(from, func(key []byte, version uint64) bool {
 		r := records.get(version)
-		if wanted != nil && !wanted(r.value) {
-			return true
+		if (wanted.Value == nil || wanted.Value(r.value)) && !fn(r.object()) {
+			return false
 		}
-		return fn(r.object())
+		if l != nil {
+			l.see(key, r.value)
+		}
+		return true
 	})
+	for _, sp := range summary.spans(p.s.version, max(p.prefix, from), after(p.prefix), wanted.Words) {
+		l = nil
+		if sp.learn && len(p.changed) == 0 { // of what has changed it does not read what there is now
+			l = summary.learner(p.s.version, sp.from)
+		}
+		more := p.s.between(sp.from, sp.to, m.next)
+		if l != nil && more {
+			l.learn(sp.to)
+		} else if l != nil {
+			l.learn(m.at)
+		}
+		if !more {
+			return
+		}
+	}
+	l = nil
+	m.rest()
 }
 
 // Count returns how many objects were there, beginning with from. It looks at every key, but at no value.
 func (p *Past) Count(from string) int {
 	n := 0
-	p.each(from, func([]byte, uint64) bool { n++; return true })
+	m := p.merge(from, func([]byte, uint64) bool { n++; return true })
+	p.s.keys(p.prefix, from, m.next)
+	m.rest()
 	return n
 }
 
-// each merges the index, less what has changed, with what had been there of the changed.
-func (p *Past) each(from string, fn func(key []byte, version uint64) bool) {
-	old := p.keys[sort.SearchStrings(p.keys, from):]
-	// emit shows the changed keys below a bound.
-	emit := func(below []byte) bool {
-		for ; len(old) > 0 && (below == nil || old[0] < string(below)); old = old[1:] {
-			if version := p.changed[old[0]]; version != 0 && !fn([]byte(old[0]), version) {
-				return false
-			}
-		}
-		return true
-	}
-	more := true
-	p.s.keys(p.prefix, from, func(key []byte, version uint64) bool {
-		if more = emit(key); !more {
+// merging shows the keys of the index, less those that have changed, with those of the changed that had been there.
+type merging struct {
+	p   *Past
+	old []string // the changed keys that are still to come
+	fn  func(key []byte, version uint64) bool
+	at  string // the key for which fn has returned false
+}
+
+func (p *Past) merge(from string, fn func(key []byte, version uint64) bool) *merging {
+	return &merging{p: p, old: p.keys[sort.SearchStrings(p.keys, from):], fn: fn}
+}
+
+// next shows the changed keys below one of the index, and that one if it has not changed.
+func (m *merging) next(key []byte, version uint64) bool {
+	for ; len(m.old) > 0 && m.old[0] < string(key); m.old = m.old[1:] {
+		if !m.show([]byte(m.old[0]), m.p.changed[m.old[0]]) {
 			return false
 		}
-		if _, ok := p.changed[string(key)]; ok {
-			return true
-		}
-		more = fn(key, version)
-		return more
-	})
-	if more {
-		emit(nil)
 	}
+	if _, ok := m.p.changed[string(key)]; ok {
+		return true
+	}
+	return m.show(key, version)
+}
+
+// rest shows the changed keys that are still to come.
+func (m *merging) rest() {
+	for _, key := range m.old {
+		if !m.show([]byte(key), m.p.changed[key]) {
+			return
+		}
+	}
+}
+
+func (m *merging) show(key []byte, version uint64) bool {
+	if version == 0 || m.fn(key, version) {
+		return true
+	}
+	m.at = string(key)
+	return false
 }

@@ -23,7 +23,7 @@ func (i *Invitation) Decline() { i.ran <- false }
 
 // invite lets the follower add to a group, unless it is busy, and reports whether it has.
 func (s *Store) invite(g *group) (joined bool, err error) {
-	i := &Invitation{newRequest(), newTx(newSnapshot(g.btx), g.watch)}
+	i := &Invitation{newRequest(), newTx(newSnapshot(g.btx), g.watch, g.notes)}
 	i.follower = true
 	select {
 	case s.invitations <- i:

@@ -14,13 +14,17 @@ const shortHistoryBytes = 1 << 20
 
 // aheadBytes is how much the file is written in advance where it grows. A file system records when a page is written for
 // the first time, also in space that it has reserved; with a journal this takes longer than all else in a small commit. So it
-// is done for many pages at once.
-const aheadBytes = 256 << 10
+// is done for many pages at once: for twice as many each time, up to mostAheadBytes, or where much is written every commit would do it.
+const (
+	aheadBytes     = 256 << 10
+	mostAheadBytes = 4 << 20
+)
 
 // reserve is disk space that the file holds beyond what it uses. Only the writer uses it.
 type reserve struct {
 	upTo  int64 // the file has the disk space up to this offset
 	ahead int64 // it is written up to this one
+	last  int64 // how much was written in advance the last time
 	short bool  // the disk is too full for more
 	// file is the file that was written in advance first, nil before that.
 	file os.FileInfo
@@ -75,7 +79,7 @@ func (s *Store) takeReserve(used int64) {
 // commits take longer.
 func (s *Store) writeAhead(used int64) {
 	r := &s.reserved
-	if s.options.NoSync || r.upTo == math.MaxInt64 || used+aheadBytes/2 <= r.ahead {
+	if s.options.NoSync || r.upTo == math.MaxInt64 || used+r.last/2 < r.ahead {
 		return
 	}
 	f, err := os.OpenFile(s.path, os.O_WRONLY, 0)
@@ -92,12 +96,14 @@ func (s *Store) writeAhead(used int64) {
 	} else if !os.SameFile(r.file, info) {
 		return // somebody has put another one in its place, such as a backup
 	}
-	from, to := max(used, r.ahead), min(used+aheadBytes, r.upTo, info.Size()) // bolt decides about the size
-	if from >= to {
-		return
-	}
-	if _, err := f.WriteAt(make([]byte, to-from), from); err == nil {
-		r.ahead = to
+	most := min(max(2*r.last, aheadBytes), mostAheadBytes)
+	to := min(used+most, r.upTo, info.Size()) // bolt decides about the size
+	zeros := make([]byte, aheadBytes)
+	for from := max(used, r.ahead); from < to; from += aheadBytes {
+		if _, err := f.WriteAt(zeros[:min(aheadBytes, to-from)], from); err != nil {
+			return
+		}
+		r.ahead, r.last = min(from+aheadBytes, to), most
 	}
 }
 

@@ -260,15 +260,15 @@ func comparePast(t *rapid.T, sn *Snapshot, m *model, prefix, from string) {
 		t.Fatal(err)
 	}
 	var got []string
-	past.Range(from, nil, collect(&got))
+	past.Range(from, Wanted{}, collect(&got))
 	want := list(m.past[version], prefix, from)
 	if !slices.Equal(got, want) || past.Count(from) != len(want) {
 		t.Fatalf("at version %d, %q from %q:\n%q\nwant\n%q, counted %d", version, prefix, from, got, want, past.Count(from))
 	}
 	var some, wanted []string
 	odd := func(value []byte) bool { return len(value)%2 == 1 }
-	past.Range(from, odd, collect(&some))
-	past.Range(from, nil, func(o Object) bool {
+	past.Range(from, Wanted{Value: odd}, collect(&some))
+	past.Range(from, Wanted{}, func(o Object) bool {
 		if odd(o.Value) {
 			collect(&wanted)(o)
 		}

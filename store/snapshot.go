@@ -21,6 +21,7 @@ type Snapshot struct {
 	meta, values, index, owners, expiry *bolt.Bucket
 	version                             uint64
 	visit                               func(key string) bool // nil: all
+	summary                             *summary              // nil: there is none
 }
 
 func newSnapshot(tx *bolt.Tx) *Snapshot {
@@ -107,12 +108,28 @@ func (s *Snapshot) Count(prefix string) int {
 }
 
 func (s *Snapshot) keys(prefix, from string, fn func(key []byte, version uint64) bool) {
+	s.between(max(prefix, from), after(prefix), fn)
+}
+
+// between calls fn for the keys from one on and before another, which is empty for all, until fn returns false, which it reports.
+func (s *Snapshot) between(from, to string, fn func(key []byte, version uint64) bool) bool {
 	c := s.index.Cursor()
-	for k, v := c.Seek([]byte(max(prefix, from))); k != nil && hasPrefix(k, prefix); k, v = c.Next() {
+	for k, v := c.Seek([]byte(from)); k != nil && (to == "" || string(k) < to); k, v = c.Next() {
 		if !fn(k, binary.BigEndian.Uint64(v)) {
-			return
+			return false
 		}
 	}
+	return true
+}
+
+// after returns the first key after all that begin with a prefix; empty for none.
+func after(prefix string) string {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] < 0xff {
+			return prefix[:i] + string([]byte{prefix[i] + 1})
+		}
+	}
+	return ""
 }
 
 // live returns the object of the record that the index has at key.

@@ -44,6 +44,8 @@ type Options struct {
 	NoSync bool
 	// Logger reports migrations and compactions; nil is silent.
 	Logger *slog.Logger
+	// Words are by what Past.Range finds values without reading the others; nil: it reads all.
+	Words Words
 	// Watch is told of the writer's work, and that it waits for the disk; nil for none.
 	Watch *watchdog.Section
 }
@@ -89,6 +91,7 @@ type Store struct {
 	once        sync.Once
 
 	version atomic.Uint64 // last durable
+	summary *summary
 	waiting waiting       // cursors that have read everything
 	turns   chan struct{} // of sparing cursors, to read
 }
@@ -130,6 +133,7 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 		closing:     make(chan struct{}),
 		closed:      make(chan struct{}),
 		turns:       make(chan struct{}, runtime.GOMAXPROCS(0)),
+		summary:     newSummary(o.Words),
 	}
 	if err := s.View(func(sn *Snapshot) error { s.version.Store(sn.Version()); return nil }); err != nil {
 		_ = db.Close()
@@ -221,7 +225,11 @@ func (s *Store) View(fn func(*Snapshot) error) (err error) {
 		return ErrClosed
 	}
 	defer recoverCorruption(&err)
-	return s.bolt.View(func(tx *bolt.Tx) error { return fn(newSnapshot(tx)) })
+	return s.bolt.View(func(tx *bolt.Tx) error {
+		sn := newSnapshot(tx)
+		sn.summary = s.summary
+		return fn(sn)
+	})
 }
 
 // Update calls fn with a transaction and returns when what fn wrote is durable. Transactions run one after the other,

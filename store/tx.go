@@ -24,6 +24,7 @@ type Tx struct {
 	cut     uint64         // version up to which the history is to be dropped
 	err     error
 	watch   *watchdog.Section
+	notes   *summary // nil: nobody is told
 }
 
 type write struct {
@@ -32,8 +33,8 @@ type write struct {
 	object  Object
 }
 
-func newTx(s *Snapshot, watch *watchdog.Section) *Tx {
-	return &Tx{Snapshot: s, next: s.version + 1, watch: watch}
+func newTx(s *Snapshot, watch *watchdog.Section, notes *summary) *Tx {
+	return &Tx{Snapshot: s, next: s.version + 1, watch: watch, notes: notes}
 }
 
 // Get returns the object at key, as this transaction left it.
@@ -127,6 +128,7 @@ func (t *Tx) applyOne(w *write, state *state) (int, error) {
 	if err := t.applyReferences(w, before); err != nil {
 		return 0, err
 	}
+	t.notes.note(w, previous == 0)
 	var data []byte
 	var err error
 	if w.deleted {

@@ -114,7 +114,7 @@ func (s *Store) writeGroup(first *request) (next *request) {
 		first.done <- fmt.Errorf("begin: %w", classify(err))
 		return nil
 	}
-	g := group{btx: btx, watch: s.options.Watch}
+	g := group{btx: btx, watch: s.options.Watch, notes: s.summary}
 	for r := first; r != nil; r = s.queued() {
 		if r.alone != nil {
 			next = r
@@ -184,11 +184,12 @@ type group struct {
 	seen    uint64 // by the follower, if it is among the members; else 0
 	cut     uint64
 	watch   *watchdog.Section
+	notes   *summary
 }
 
 // add runs a transaction. The error is one of the group, not of the transaction's function.
 func (g *group) add(r *request) error {
-	tx := newTx(newSnapshot(g.btx), g.watch)
+	tx := newTx(newSnapshot(g.btx), g.watch, g.notes)
 	r.tx <- tx
 	_, err := g.take(r, tx)
 	return err

@@ -89,7 +89,7 @@ func (ts *testServer) then(t testing.TB, version string) map[string]string {
 		if err != nil {
 			return err
 		}
-		past.Range(manyConfigMaps, nil, func(o store.Object) bool {
+		past.Range(manyConfigMaps, store.Wanted{}, func(o store.Object) bool {
 			objects[strings.TrimPrefix(o.Key, manyConfigMaps)] = strconv.FormatUint(o.Version, 10)
 			return true
 		})

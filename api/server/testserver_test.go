@@ -23,6 +23,7 @@ import (
 
 	"github.com/jobd/jobd/api/listen"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/store"
 )
@@ -48,7 +49,7 @@ type testServer struct {
 func startServer(t testing.TB, edit ...func(*Config)) *testServer {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := store.Open(filepath.Join(dir, "jobd.db"), store.Options{NoSync: true, HistoryBytes: 1 << 20})
+	db, err := store.Open(filepath.Join(dir, "jobd.db"), store.Options{NoSync: true, HistoryBytes: 1 << 20, Words: storage.Words})
 	if err != nil {
 		t.Fatal(err)
 	}

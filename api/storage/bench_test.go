@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/storage"
@@ -85,4 +87,80 @@ func BenchmarkWatch(b *testing.B) {
 			b.ReportMetric(float64(b.N*watchers)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
+}
+
+// BenchmarkListOfOneJob lists the ten pods of one Job among 100,000, as the first reader and as those after it, and says what that takes in
+// memory for each pod. Without words all are looked at.
+func BenchmarkListOfOneJob(b *testing.B) {
+	const jobs, each = 10_000, 10
+	name := func(i int) string { return fmt.Sprintf("job-%06d", i) }
+	fill := func(b *testing.B, words store.Words) *Storage {
+		db, err := store.Open(filepath.Join(b.TempDir(), "jobd.db"), store.Options{NoSync: true, Words: words})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = db.Close() })
+		s := newPods(db)
+		for job := 0; job < jobs; job += 100 {
+			if err := db.Update(context.Background(), func(tx *store.Tx) error {
+				for i := range 100 * each {
+					p := benchPod(fmt.Sprintf("%s-%d-abcde", name(job+i/each), i%each))
+					uid := fmt.Sprintf("a3c5f1d2-0b6e-4a4e-9d43-%012d", job+i/each)
+					p.Labels = map[string]string{
+						"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid,
+						"batch.kubernetes.io/job-name": name(job + i/each), "job-name": name(job + i/each),
+						"batch.kubernetes.io/job-completion-index": fmt.Sprint(i % each),
+					}
+					o, err := s.encode(store.Key("pods", "default", p.Name), p)
+					if err != nil {
+						return err
+					}
+					tx.Put(o)
+				}
+				return nil
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return s
+	}
+	list := func(b *testing.B, s *Storage, job int) {
+		list := &corev1.PodList{}
+		opts := storage.ListOptions{Recursive: true, Predicate: selecting("batch.kubernetes.io/job-name=" + name(job))}
+		if err := s.GetList(context.Background(), "/pods/default/", opts, list); err != nil || len(list.Items) != each {
+			b.Fatal(len(list.Items), err)
+		}
+	}
+	heap := func() float64 {
+		for range 3 { // until what the store has let go of is gone, too
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	b.Run("without words", func(b *testing.B) {
+		s := fill(b, nil)
+		for i := 0; b.Loop(); i++ {
+			list(b, s, i*61%jobs)
+		}
+	})
+	b.Run("with words", func(b *testing.B) {
+		s := fill(b, Words)
+		if err := s.store.View(func(sn *store.Snapshot) error { // so that the file is in memory
+			sn.Range("", "", func(store.Object) bool { return true })
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+		before, begin := heap(), time.Now()
+		list(b, s, 1)
+		first := time.Since(begin)
+		took := heap() - before
+		for i := 0; b.Loop(); i++ {
+			list(b, s, i*61%jobs)
+		}
+		b.ReportMetric(float64(first.Microseconds())/1000, "ms-first")
+		b.ReportMetric(took/(jobs*each), "B/pod")
+	})
 }

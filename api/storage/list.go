@@ -32,7 +32,7 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 	}
 	l := list{
 		storage: s, ctx: ctx, opts: opts, prefix: prefix, from: max(prefix, from), items: items,
-		needles: needlesOf(opts.Predicate.Label), each: int(items.Type().Elem().Size()), whole: wholeFactorOf(ctx),
+		each: int(items.Type().Elem().Size()), whole: wholeFactorOf(ctx),
 	}
 	err = s.store.View(func(sn *store.Snapshot) error { return l.read(sn, uint64(at)) })
 	if err != nil {
@@ -67,7 +67,6 @@ type list struct {
 	opts         storage.ListOptions
 	prefix, from string
 	items        reflect.Value
-	needles      needles
 
 	version uint64
 	last    string // key of the last object that may match
@@ -129,8 +128,7 @@ func (l *list) readAll(past *store.Past) error {
 		l.items.Set(reflect.MakeSlice(l.items.Type(), 0, n))
 	}
 	var err error
-	wanted := func(value []byte) bool { return l.needles.in(value) || l.ctx.Err() != nil }
-	past.Range(l.from, wanted, func(o store.Object) bool {
+	past.Range(l.from, wanted(l.ctx, l.opts.Predicate.Label), func(o store.Object) bool {
 		if limit > 0 && (l.items.Len() >= limit || l.bytes >= maxPageBytes) {
 			l.more = true
 			return false

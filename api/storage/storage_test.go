@@ -28,6 +28,7 @@ import (
 
 func openStore(t testing.TB, path string, o store.Options) *store.Store {
 	t.Helper()
+	o.Words = Words
 	s, err := store.Open(path, o)
 	if err != nil {
 		t.Fatal(err)

@@ -233,7 +233,10 @@ func (w *watcher) page(
 		return nil, "", false, err
 	}
 	seen, bytes := 0, 0
-	past.Range(from, nil, func(o store.Object) bool {
+	past.Range(from, wanted(w.ctx, w.opts.Predicate.Label), func(o store.Object) bool {
+		if err = w.ctx.Err(); err != nil {
+			return false
+		}
 		if !w.opts.Recursive && o.Key != w.key {
 			return false
 		}

@@ -104,7 +104,7 @@ func Decide(r *Record, now time.Time, s Settings) Decision {
 		if d.pauseOrContinue(); d.forced {
 			d.Status = append(d.Status, d.next)
 		}
-	case len(r.lists[adopting]) > 0 && !r.deleting:
+	case len(r.at(adopting)) > 0 && !r.deleting:
 		d.adopt()
 	default:
 		d.decide()
@@ -300,12 +300,12 @@ func (d *decision) count() (counted, unheld []*pod, all bool) {
 			d.release(p)
 		}
 	}
-	counted, all = d.countSome(r.lists[done], all)
+	counted, all = d.countSome(r.at(done), all)
 	if d.end != nil || r.deleting {
-		_, all = d.countSome(r.lists[ending], all)
+		_, all = d.countSome(r.at(ending), all)
 	}
 	if d.end == nil && r.deleting { // its active pods are released
-		_, all = d.countSome(r.lists[live], all)
+		_, all = d.countSome(r.at(live), all)
 	}
 	return counted, unheld, all
 }
@@ -348,12 +348,12 @@ func (d *decision) adopt() {
 // orphan releases pods that the selector no longer selects. They do not count any more.
 func (d *decision) orphan() {
 	d.Orphan = d.refs(letting)
-	d.More = d.More || len(d.Orphan) < len(d.r.lists[letting])
+	d.More = d.More || len(d.Orphan) < len(d.r.at(letting))
 }
 
 func (d *decision) refs(from stage) []Ref {
 	var refs []Ref
-	for _, p := range d.r.lists[from] {
+	for _, p := range d.r.at(from) {
 		if len(refs) == d.s.Batch {
 			break
 		}

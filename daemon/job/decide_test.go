@@ -54,7 +54,7 @@ func TestLargeStatusesAreWrittenLessOften(t *testing.T) {
 		for i := odd; i < n; i += 2 {
 			w.now = w.now.Add(time.Millisecond)
 			w.end(w.created[i].v.Name, 0)
-			if w.settle(); !w.record.Finished() && len(w.record.lists[done]) > 0 && !w.wake.After(w.now) {
+			if w.settle(); !w.record.Finished() && len(w.record.at(done)) > 0 && !w.wake.After(w.now) {
 				t.Fatal("what waits is forgotten")
 			}
 		}

@@ -45,8 +45,8 @@ func (d *decision) scale() {
 		}
 	}
 	most := min(missing, d.s.Batch)
-	if r.slow > 0 {
-		most = min(most, r.slow)
+	if r.refusal != nil {
+		most = min(most, r.refusal.slow)
 	}
 	switch {
 	case r.spec.perIndex >= 0:
@@ -69,14 +69,14 @@ func (d *decision) scale() {
 }
 
 func (r *Record) refusedUntil() time.Time {
-	if r.refusals == 0 {
+	if r.refusal == nil || r.refusal.times == 0 {
 		return time.Time{}
 	}
 	delay := refusalBase
-	for n := 1; n < r.refusals && delay < refusalCap; n++ {
+	for n := 1; n < r.refusal.times && delay < refusalCap; n++ {
 		delay *= 2
 	}
-	return r.refused.Add(min(delay, refusalCap))
+	return r.refusal.last.Add(min(delay, refusalCap))
 }
 
 // surplus picks active pods to remove, at least so many unless the batch is smaller: first all pods without an index of
@@ -112,7 +112,7 @@ func (d *decision) surplus(atLeast int) []*pod {
 	}
 	pick(same)
 	if n := min(atLeast, d.s.Batch) - len(rm); n > 0 {
-		rm = append(rm, least(r.lists[live], n, picked)...)
+		rm = append(rm, least(r.at(live), n, picked)...)
 	}
 	if max(atLeast, len(rm)) > d.s.Batch {
 		d.More = true

@@ -25,7 +25,7 @@ type Record struct {
 	namespace, name string
 
 	spec          spec
-	selector      labels.Selector
+	selector      labels.Selector // nil: see selectsByUID
 	failurePolicy *batchv1.PodFailurePolicy
 	successPolicy *batchv1.SuccessPolicy
 	status        batchv1.JobStatus
@@ -36,36 +36,50 @@ type Record struct {
 	ofNamespace   *core.Window  // of its namespace, see Inherit
 	written       time.Time     // when the status last changed, zero if it is not known
 
-	pods    table[types.UID]
-	byIndex table[int32] // of an Indexed Job: the pods that count, chained
+	pods table[types.UID]
+	*indexing
 
 	// Every pod is in at most one of these, see stage.
-	lists [stages][]*pod
-	held  []heap.Heap[*pod] // by number of failures
+	lists [stages - 1][]*pod // that of a stage is before its number: there is none of pods that are nowhere
 
 	active, ready, terminating int32
 	displaced                  int32 // of the active ones
 	restarts                   int64 // of pending and running pods
 	succeeded, failed          int32 // tracked pods that have ended and are not yet in the status
 
-	hasty                int             // pods at the stage done that have not ended yet
-	shifted              bool            // what the back-off has to remember has changed with another pod
-	completed, failedSet Indexes         // also of tracked pods
-	changedIndexes       bool            // these sets differ from the status
-	occupied             Indexes         // indexes that need no pod
-	blocked              Indexes         // with backoffLimitPerIndex: occupied indexes, and those whose back-off is not over
-	duplicates           map[int32]bool  // indexes with several active pods
-	strays               map[*pod]bool   // active pods without an index of the Job
-	failJobs             map[*pod]string // failed pods that matched a FailJob rule, with its message
-	successRules         []successRule
-	grown                map[*pod]Growth // pods that were killed for want of memory
+	hasty    int             // pods at the stage done that have not ended yet
+	shifted  bool            // what the back-off has to remember has changed with another pod
+	failJobs map[*pod]string // failed pods that matched a FailJob rule, with its message
+	grown    map[*pod]Growth // pods that were killed for want of memory
 
 	counted Memory // of pods whose end is in the status
 	backoff Memory // of the tracked ones too
 
-	refusals int       // refused creations in a row
-	refused  time.Time // the last one
-	slow     int       // with refusals: how many pods to create at a time
+	refusal *refusal // nil: no creation was refused, or all that were are made up for
+}
+
+// indexing is what a Record knows of the indexes of an Indexed Job. Records of other Jobs share an empty one: tens of thousands may wait.
+type indexing struct {
+	byIndex table[int32] // the pods that count, chained
+
+	held                 []heap.Heap[*pod] // the pods at that stage by number of failures
+	completed, failedSet Indexes           // also of tracked pods
+	changedIndexes       bool              // these sets differ from the status
+	occupied             Indexes           // indexes that need no pod
+	blocked              Indexes           // with backoffLimitPerIndex: occupied indexes, and those whose back-off is not over
+	duplicates           map[int32]bool    // indexes with several active pods
+	strays               map[*pod]bool     // active pods without an index of the Job
+	successRules         []successRule
+}
+
+// notIndexed is never written.
+var notIndexed = &indexing{}
+
+// refusal is of creations of pods.
+type refusal struct {
+	times int       // in a row
+	last  time.Time // of them
+	slow  int       // how many pods to create at a time
 }
 
 // spec is what decisions need of a JobSpec.
@@ -117,10 +131,12 @@ func NewRecord(job *batchv1.Job, m *Memory) *Record {
 		uid: job.UID, namespace: job.Namespace, name: job.Name,
 		failurePolicy: job.Spec.PodFailurePolicy,
 		successPolicy: job.Spec.SuccessPolicy,
-		selector:      labels.Nothing(),
 	}
-	if s, err := metav1.LabelSelectorAsSelector(job.Spec.Selector); err == nil {
-		r.selector = s // admission lets no other through
+	if !selectsByUID(job) {
+		r.selector = labels.Nothing()
+		if s, err := metav1.LabelSelectorAsSelector(job.Spec.Selector); err == nil {
+			r.selector = s // admission lets no other through
+		}
 	}
 	if m != nil {
 		r.counted = m.clone()
@@ -142,10 +158,11 @@ func (r *Record) SetJob(job *batchv1.Job, now time.Time) {
 	}
 	switch {
 	case spec.attempt != r.spec.attempt: // retry.Begin: nothing that was counted before counts now
-		r.counted, r.refusals, r.slow = Memory{Grown: r.counted.Grown}, 0, 0
+		r.counted, r.refusal = Memory{Grown: r.counted.Grown}, nil
 		r.recount()
-	case spec.completions != r.spec.completions, spec.replaceFailed != r.spec.replaceFailed:
+	case spec.indexed != r.spec.indexed, spec.completions != r.spec.completions, spec.replaceFailed != r.spec.replaceFailed:
 		r.recount()
+	case !r.spec.indexed:
 	case status.CompletedIndexes == r.status.CompletedIndexes && ptr.Deref(status.FailedIndexes, "") == ptr.Deref(r.status.FailedIndexes, ""):
 	case r.completed.is(r.status.CompletedIndexes) && r.failedSet.is(ptr.Deref(r.status.FailedIndexes, "")):
 		r.changedIndexes = false
@@ -175,11 +192,11 @@ func (r *Record) recount() {
 		}
 		return 1
 	})
-	r.byIndex, r.duplicates, r.strays = table[int32]{}, nil, nil
-	r.lists, r.held, r.hasty, r.shifted = [stages][]*pod{}, nil, 0, false
+	r.lists, r.hasty, r.shifted = [stages - 1][]*pod{}, 0, false
 	r.active, r.ready, r.terminating, r.displaced, r.restarts, r.succeeded, r.failed = 0, 0, 0, 0, 0, 0, 0
-	r.completed, r.failedSet, r.occupied, r.blocked = Indexes{}, Indexes{}, Indexes{}, Indexes{}
+	r.indexing = notIndexed
 	if r.spec.indexed {
+		r.indexing = &indexing{}
 		r.completed = *ParseIndexes(r.status.CompletedIndexes, r.spec.completions)
 		if r.spec.perIndex >= 0 {
 			r.failedSet = *ParseIndexes(ptr.Deref(r.status.FailedIndexes, ""), r.spec.completions)
@@ -194,8 +211,8 @@ func (r *Record) recount() {
 			}
 		}
 		r.changedIndexes = !r.completed.is(r.status.CompletedIndexes) || !r.failedSet.is(ptr.Deref(r.status.FailedIndexes, ""))
+		r.successRules = successRules(r.successPolicy, r.spec.completions, &r.completed)
 	}
-	r.successRules = successRules(r.successPolicy, r.spec.completions, &r.completed)
 	for _, p := range all {
 		r.enter(p)
 	}
@@ -312,7 +329,7 @@ func (r *Record) remember(m *Memory, p *pod) {
 // recall derives the back-off from the memory of counted pods and the pods that are yet to be counted.
 func (r *Record) recall() {
 	r.backoff, r.shifted = r.counted.clone(), false
-	for _, p := range r.lists[done] {
+	for _, p := range r.at(done) {
 		r.remember(&r.backoff, p)
 	}
 }
@@ -320,17 +337,24 @@ func (r *Record) recall() {
 // CreationRefused records that a pod could not be created at now, and that the rest of its batch was not tried. Pods
 // are then created one, two, four ... at a time, after a delay that grows with each refusal.
 func (r *Record) CreationRefused(now time.Time) {
-	r.refusals++
-	r.refused, r.slow = now, 1
+	if r.refusal == nil {
+		r.refusal = &refusal{}
+	}
+	r.refusal.times++
+	r.refusal.last, r.refusal.slow = now, 1
 }
 
 // RetryCreation ends the delay after refused creations, since what has refused them may allow them now.
-func (r *Record) RetryCreation() { r.refusals = 0 }
+func (r *Record) RetryCreation() {
+	if r.refusal != nil {
+		r.refusal.times = 0
+	}
+}
 
 // accepted records that a pod was created.
 func (r *Record) accepted() {
-	if r.slow > 0 {
-		r.refusals, r.slow = 0, r.slow+1
+	if r.refusal != nil {
+		r.refusal.times, r.refusal.slow = 0, r.refusal.slow+1
 	}
 }
 

@@ -13,7 +13,7 @@ type Running struct {
 // Running returns the pods that run or are being stopped, in no order.
 func (r *Record) Running() (running []Running) {
 	for _, stage := range []stage{live, ending} {
-		for _, p := range r.lists[stage] {
+		for _, p := range r.at(stage) {
 			if p.phase != runningPhase {
 				continue
 			}

@@ -11,7 +11,20 @@ import (
 )
 
 // Matches reports whether spec.selector selects a pod with these labels.
-func (r *Record) Matches(l map[string]string) bool { return r.selector.Matches(labels.Set(l)) }
+func (r *Record) Matches(l map[string]string) bool {
+	if r.selector == nil {
+		uid, ok := l[batchv1.ControllerUidLabel]
+		return ok && uid == string(r.uid)
+	}
+	return r.selector.Matches(labels.Set(l))
+}
+
+// selectsByUID reports whether a Job has the selector that is made for those that bring none. It need not be kept.
+func selectsByUID(job *batchv1.Job) bool {
+	s := job.Spec.Selector
+	return s != nil && len(s.MatchExpressions) == 0 && len(s.MatchLabels) == 1 && job.UID != "" &&
+		s.MatchLabels[batchv1.ControllerUidLabel] == string(job.UID)
+}
 
 // Adopts reports whether the Job adopts orphans with these labels. SetPod is to be called with them.
 func (r *Record) Adopts(l map[string]string) bool {

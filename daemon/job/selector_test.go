@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
@@ -172,4 +173,47 @@ func TestRelease(t *testing.T) {
 			t.Error(p.Finalizers)
 		}
 	})
+}
+
+// TestSelectorIsNotKept has Jobs with the selector that is made for them select as their selectors say, which most Jobs have.
+func TestSelectorIsNotKept(t *testing.T) {
+	selector := func(labels map[string]string, more ...metav1.LabelSelectorRequirement) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: labels, MatchExpressions: more}
+	}
+	own := map[string]string{batchv1.ControllerUidLabel: "u"}
+	exists := metav1.LabelSelectorRequirement{Key: "a", Operator: metav1.LabelSelectorOpExists}
+	for name, c := range map[string]struct {
+		uid      types.UID
+		selector *metav1.LabelSelector
+		kept     bool
+	}{
+		"made for it":               {"u", selector(own), false},
+		"that of another":           {"v", selector(own), true},
+		"that of no UID":            {"", selector(map[string]string{batchv1.ControllerUidLabel: ""}), true},
+		"and something else":        {"u", selector(own, exists), true},
+		"and another label":         {"u", selector(map[string]string{batchv1.ControllerUidLabel: "u", "a": "b"}), true},
+		"of its own":                {"u", selector(map[string]string{"a": "b"}), true},
+		"everything":                {"u", selector(nil), true},
+		"nothing":                   {"u", nil, true},
+		"what cannot be a selector": {"u", selector(nil, metav1.LabelSelectorRequirement{Key: "a", Operator: "Like"}), true},
+	} {
+		j := newJob(nil)
+		j.UID, j.Spec.Selector = c.uid, c.selector
+		r := NewRecord(j, nil)
+		if kept := r.selector != nil; kept != c.kept {
+			t.Errorf("%s: kept: %t", name, kept)
+		}
+		for _, set := range []map[string]string{
+			nil, {"a": "b"}, {batchv1.ControllerUidLabel: "u"}, {batchv1.ControllerUidLabel: "v"}, {batchv1.ControllerUidLabel: ""},
+			{batchv1.ControllerUidLabel: "u", "a": "b"},
+		} {
+			want := false
+			if s, err := metav1.LabelSelectorAsSelector(c.selector); err == nil {
+				want = s.Matches(labels.Set(set))
+			}
+			if got := r.Matches(set); got != want {
+				t.Errorf("%s: %v: %t, want %t", name, set, got, want)
+			}
+		}
+	}
 }

@@ -44,8 +44,11 @@ func (r *Record) Standing(s Settings) Standing {
 	s = s.withDefaults()
 	st := Standing{
 		Base: s.BackoffBase, Cap: s.BackoffCap,
-		Refused: r.refusals, RefusedUntil: r.refusedUntil(),
-		Failed: int64(r.status.Failed) + int64(r.failed),
+		RefusedUntil: r.refusedUntil(),
+		Failed:       int64(r.status.Failed) + int64(r.failed),
+	}
+	if r.refusal != nil {
+		st.Refused = r.refusal.times
 	}
 	if r.spec.backoffBase > 0 {
 		st.Base = r.spec.backoffBase

@@ -58,7 +58,7 @@ func (d *decision) writeStatus() {
 	d.forced = d.forced || d.end != nil || r.deleting || r.hasty > 0 ||
 		slices.ContainsFunc(d.replaced, func(p *pod) bool { return !p.terminal() })
 	if due := r.statusDue(d.s); !d.forced && d.now.Before(due) {
-		if len(r.lists[done]) > 0 || len(d.replaced) > 0 || !sameStatus(&d.next, &r.status) {
+		if len(r.at(done)) > 0 || len(d.replaced) > 0 || !sameStatus(&d.next, &r.status) {
 			d.wake(due)
 		}
 		return

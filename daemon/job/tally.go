@@ -319,9 +319,13 @@ func (r *Record) push(p *pod, to stage) {
 	if to == done && !p.terminal() {
 		r.hasty++
 	}
-	p.pos = int32(len(r.lists[to]))
-	r.lists[to] = append(r.lists[to], p)
+	list := &r.lists[to-1]
+	p.pos = int32(len(*list))
+	*list = append(*list, p)
 }
+
+// at returns the pods at a stage, but for held.
+func (r *Record) at(s stage) []*pod { return r.lists[s-1] }
 
 func (r *Record) pull(p *pod) {
 	switch p.stage {
@@ -332,11 +336,11 @@ func (r *Record) pull(p *pod) {
 		if p.stage == done && !p.terminal() {
 			r.hasty--
 		}
-		list := r.lists[p.stage]
+		list := r.at(p.stage)
 		last := list[len(list)-1]
 		list[p.pos], last.pos = last, p.pos
 		list[len(list)-1] = nil
-		r.lists[p.stage] = list[:len(list)-1]
+		r.lists[p.stage-1] = list[:len(list)-1]
 	}
 	p.stage, p.pos = nowhere, 0
 }

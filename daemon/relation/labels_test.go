@@ -15,6 +15,12 @@ func TestLabels(t *testing.T) {
 		{"batch.kubernetes.io/job-completion-index": "-1"},
 		{"batch.kubernetes.io/job-completion-index": "+1"},
 		{"batch.kubernetes.io/job-completion-index": "first"},
+		{"batch.kubernetes.io/job-name": "a", "job-name": "a", "batch.kubernetes.io/controller-uid": "b", "controller-uid": "b", "z": "a"},
+		{"batch.kubernetes.io/job-name": "a", "job-name": "b"},
+		{"batch.kubernetes.io/job-name": "", "job-name": ""},
+		{"batch.kubernetes.io/job-name": ""},
+		{"job-name": ""},
+		{"controller-uid": "a", "batch.kubernetes.io/job-name": "a"},
 	} {
 		got := LabelsOf("ns", set)
 		if !maps.Equal(got.Set(), set) || got.Namespace() != "ns" {

@@ -37,6 +37,7 @@ func main() {
 	strace := flag.Bool("strace", false, "have the part profile count the system calls of a pod with strace")
 	otherCrun := flag.String("crun", "", "another crun, such as one of testdata/crun/static.sh, which jobd uses in tables of their own in the part throughput")
 	against := flag.String("against", "", "directory of another build of jobd, which the part network measures in turns with -bin")
+	heap := flag.String("heap", "", "file to which the part waiting writes a profile of the daemon's heap")
 	machine := flag.Bool("json", false, "print figures for benchstat instead of tables")
 	quick := flag.Bool("quick", false, "one round, and nothing with 100,000 pods")
 	only := flag.String("only", "", "run only the parts whose name contains this")
@@ -54,7 +55,7 @@ func main() {
 	}
 	b := &bench{
 		bin: abs(*bin), against: *against, crun: *otherCrun, rounds: *rounds, most: *most, parallels: parallels, pods: *pods, quick: *quick, only: *only,
-		perf: *perf, strace: *strace, report: &report{machine: *machine},
+		perf: *perf, strace: *strace, heap: *heap, report: &report{machine: *machine},
 	}
 	if err := run(ctx, b, *place); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -80,6 +81,7 @@ type bench struct {
 	quick        bool
 	only         string
 	perf, strace bool
+	heap         string // empty: none
 	report       *report
 	disk         *rig.Disk
 	raw          *raw
@@ -123,6 +125,8 @@ func run(ctx context.Context, b *bench, place string) error {
 		{"jobsets", b.jobSets},
 		{"curve", b.curve},
 		{"day", b.day},
+		{"waiting", b.waiting},
+		{"creates", b.creates},
 		{"sizes", b.sizes},
 	} {
 		if !strings.Contains(part.name, b.only) {
