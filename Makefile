@@ -236,7 +236,7 @@ deadcode: ## functions that none of the programs reaches: about a minute, more t
 	@go tool -modfile=testdata/lint/go.mod deadcode ./cmd/jobd ./cmd/jobd-shim ./cmd/jobctl | { ! grep -v '^runtime/bpftree/equal.go:\|^api/why/why.go:.* Find$$'; }
 
 LIVES ?= 200
-compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change, LIVES=200 Jobs, and JobSets
+compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change, LIVES=200 Jobs and CronJobs, and JobSets
 	cd testdata/upstream && go vet ./... && go test -count=1 -v . $(COMPAREFLAGS) && go test -count=1 -vet=off ./controllers -lives $(LIVES)
 	cd testdata/jobset && go vet . && go test -count=1 -vet=off .
 	JOBD_FIXTURES=all go test -count=1 -run PodSecurityFixtures ./api/server

@@ -60,6 +60,33 @@ func (o *ours) job() *batchv1.Job   { return o.Job(jobName) }
 func (o *ours) pods() []*corev1.Pod { return o.Pods() }
 func (o *ours) events() []string    { return o.Events(jobName) }
 
+func (o *ours) createCronJob(c *batchv1.CronJob) {
+	c = c.DeepCopy()
+	o.Put(objects.Key(objects.CronJobs, c), c)
+	synctest.Wait()
+}
+
+func (o *ours) editCronJob(change func(*batchv1.CronJob)) {
+	c := o.cronJob()
+	change(c)
+	o.Put(objects.Key(objects.CronJobs, c), c)
+	synctest.Wait()
+}
+
+func (o *ours) cronJob() *batchv1.CronJob { return o.CronJob(cronJobName) }
+
+func (o *ours) jobs() (all []*batchv1.Job) {
+	for _, name := range o.JobNames() {
+		all = append(all, o.Job(name))
+	}
+	return all
+}
+
+func (o *ours) deleteJob(name string) {
+	j := o.Job(name)
+	o.Delete(objects.Key(objects.Jobs, j), j)
+}
+
 func (o *ours) exit(p *corev1.Pod, code int32) {
 	o.containers.exit(string(p.UID), int(code))
 	synctest.Wait()

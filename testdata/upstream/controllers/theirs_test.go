@@ -21,22 +21,26 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 var (
-	podsOf = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	jobsOf = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	podsOf     = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	cronJobsOf = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}
+	jobsOf     = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 )
 
-// theirs is Kubernetes' controller of Jobs. What an API server and a kubelet do beside it is played here.
+// theirs are Kubernetes' controllers of Jobs and CronJobs. What an API server and a kubelet do beside it is played here.
 type theirs struct {
 	ctx     context.Context
 	client  *fake.Clientset
 	stop    func()
 	beside  sync.WaitGroup
-	mu      sync.Mutex // of what the kubelet changes, and what is said
+	mu      sync.Mutex // of what is written, whose versions grow, and what is said
 	running func()     // of the controller
 	said    []string
 	failed  []error
@@ -50,6 +54,8 @@ func newTheirs() *theirs {
 		p := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
 		p.Name, p.UID, p.CreationTimestamp = p.GenerateName+rand.String(5), types.UID(rand.String(16)), now()
 		p.Namespace, p.Spec.NodeName, p.Status.Phase = namespace, "node", corev1.PodPending
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		p = stored(p)
 		err := h.client.Tracker().Create(podsOf, p, namespace)
 		h.later(0, func() { h.start(p.Name) })
@@ -67,6 +73,18 @@ func newTheirs() *theirs {
 		}
 		return true, h.update(o.(*corev1.Pod)), nil
 	})
+	h.client.PrependReactor("delete", "jobs", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		name := a.(clienttesting.DeleteAction).GetName()
+		o, err := h.client.Tracker().Get(jobsOf, namespace, name)
+		if err != nil {
+			return true, nil, err
+		}
+		// The last event of an object has a version of its own, or what follows this kind seems to be behind.
+		h.must(h.client.Tracker().Update(jobsOf, stored(o.(*batchv1.Job)), namespace))
+		return true, nil, h.client.Tracker().Delete(jobsOf, namespace, name)
+	})
 	// Events of one moment would have one name here, where time stands still.
 	h.client.PrependReactor("*", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		c, ok := a.(clienttesting.CreateAction)
@@ -81,8 +99,35 @@ func newTheirs() *theirs {
 		}
 		return true, e, nil
 	})
+	h.client.PrependReactor("create", "jobs", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		j := a.(clienttesting.CreateAction).GetObject().(*batchv1.Job).DeepCopy()
+		j.Namespace, j.UID, j.CreationTimestamp = namespace, types.UID(rand.String(16)), now()
+		kind := batch.JobKind()
+		kind.Default(j)
+		kind.Strategy.PrepareForCreate(h.ctx, j)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		j = stored(j)
+		return true, j, h.client.Tracker().Create(jobsOf, j, namespace)
+	})
+	h.client.PrependReactor("update", "cronjobs", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		c := a.(clienttesting.UpdateAction).GetObject().(*batchv1.CronJob)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if err := h.current(cronJobsOf, c); err != nil {
+			return true, nil, err
+		}
+		c = stored(c)
+		return true, c, h.client.Tracker().Update(cronJobsOf, c, namespace)
+	})
 	h.client.PrependReactor("update", "jobs", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		j := stored(a.(clienttesting.UpdateAction).GetObject().(*batchv1.Job))
+		j := a.(clienttesting.UpdateAction).GetObject().(*batchv1.Job)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if err := h.current(jobsOf, j); err != nil {
+			return true, nil, err
+		}
+		j = stored(j)
 		return true, j, h.client.Tracker().Update(jobsOf, j, namespace)
 	})
 	h.begin()
@@ -97,15 +142,17 @@ func (h *theirs) begin() {
 	if err != nil {
 		panic(err)
 	}
+	cron, err := cronjob.NewControllerV2(ctx, all.Batch().V1().Jobs(), all.Batch().V1().CronJobs(), h.client)
+	if err != nil {
+		panic(err)
+	}
 	all.Start(ctx.Done())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.Run(ctx, 1)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(ctx, 1) })
+	running.Go(func() { cron.Run(ctx, 1) })
 	h.running = func() {
 		stop()
-		<-ended
+		running.Wait()
 		all.Shutdown()
 	}
 }
@@ -127,13 +174,26 @@ func (h *theirs) later(d time.Duration, do func()) {
 	})
 }
 
+// current refuses a version of an object that another one has followed.
+func (h *theirs) current(of schema.GroupVersionResource, o metav1.Object) error {
+	now, err := h.client.Tracker().Get(of, namespace, o.GetName())
+	if err == nil && now.(metav1.Object).GetResourceVersion() != o.GetResourceVersion() {
+		err = apierrors.NewConflict(of.GroupResource(), o.GetName(), errors.New("it has changed"))
+	}
+	return err
+}
+
 func (h *theirs) create(j *batchv1.Job) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.must(h.client.Tracker().Create(jobsOf, stored(j), namespace))
 }
 
 func (h *theirs) edit(change func(*batchv1.Job)) {
 	j := h.job()
 	change(j)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.must(h.client.Tracker().Update(jobsOf, stored(j), namespace))
 }
 
@@ -141,6 +201,37 @@ func (h *theirs) job() *batchv1.Job {
 	j, err := h.client.BatchV1().Jobs(namespace).Get(h.ctx, jobName, metav1.GetOptions{})
 	h.must(err)
 	return j
+}
+
+func (h *theirs) createCronJob(c *batchv1.CronJob) {
+	h.must(h.client.Tracker().Create(cronJobsOf, stored(c), namespace))
+}
+
+func (h *theirs) editCronJob(change func(*batchv1.CronJob)) {
+	c := h.cronJob()
+	change(c)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.must(h.client.Tracker().Update(cronJobsOf, stored(c), namespace))
+}
+
+func (h *theirs) cronJob() *batchv1.CronJob {
+	c, err := h.client.BatchV1().CronJobs(namespace).Get(h.ctx, cronJobName, metav1.GetOptions{})
+	h.must(err)
+	return c
+}
+
+func (h *theirs) jobs() (all []*batchv1.Job) {
+	list, err := h.client.BatchV1().Jobs(namespace).List(h.ctx, metav1.ListOptions{})
+	h.must(err)
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all
+}
+
+func (h *theirs) deleteJob(name string) {
+	h.must(h.client.BatchV1().Jobs(namespace).Delete(h.ctx, name, metav1.DeleteOptions{}))
 }
 
 func (h *theirs) pods() (all []*corev1.Pod) {
