@@ -70,7 +70,7 @@ func TestNobodyWaitsForYearsForAnEnd(t *testing.T) {
 						t.Errorf("the other pod is %s before the first one may be ended", p.Status.Phase)
 					}
 				}
-				time.Sleep(began.Add(c.after + time.Minute).Sub(time.Now()))
+				time.Sleep(time.Until(began.Add(c.after + time.Minute)))
 				if p := w.Pod("high"); p.Status.Phase != corev1.PodRunning {
 					t.Errorf("the other pod is %s", p.Status.Phase)
 				}
