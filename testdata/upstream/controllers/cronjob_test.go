@@ -92,6 +92,17 @@ func liveCronJob(t *testing.T, r *rand.Rand) {
 				ptr.Deref(c.Spec.StartingDeadlineSeconds, -1), *c.Spec.SuccessfulJobsHistoryLimit, *c.Spec.FailedJobsHistoryLimit,
 				strings.Join(story, "\n"), diff)
 		}
+		// A Job that ends just before its CronJob is due may end there before or after that.
+		for until := time.Duration(0); until < 4*time.Second; time.Sleep(until + 2500*time.Millisecond) {
+			minute := time.Now().Truncate(time.Minute).Add(time.Minute)
+			every := time.Since(c.CreationTimestamp.Time) % (7 * time.Minute) // of the schedule that counts from there
+			if until = time.Until(minute); 7*time.Minute-every < until {
+				until = 7*time.Minute - every
+			}
+			if until >= 4*time.Second {
+				break
+			}
+		}
 		var alive []string
 		for _, j := range ours.jobs() {
 			if !objects.Finished(j) {
