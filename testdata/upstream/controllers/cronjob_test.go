@@ -225,7 +225,8 @@ func saidOfCronJob(s cronSide) (lines []line) {
 		if c := batch.End(&j.Status); c != nil {
 			end = string(c.Type)
 		}
-		add(&j.CreationTimestamp, "job %s: %s, %d ready, for %s", j.Name, end, ptr.Deref(j.Status.Ready, 0), j.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
+		add(&j.CreationTimestamp, "job %s: %s, %d ready, for %s", j.Name, end,
+			ptr.Deref(j.Status.Ready, 0), j.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
 	}
 	slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.Text, b.Text) })
 	return lines
