@@ -23,7 +23,8 @@ func Network(n *network.Network, left *memory.Left) worker.Step {
 			return err
 		},
 		Leave: func(_ context.Context, p *corev1.Pod) {
-			if !podspec.SharesFiles(&p.Spec) {
+			name := string(p.UID) + "/sockets"
+			if !podspec.SharesFiles(&p.Spec) || left.Keeps(name) { // a tear-down that has failed is repeated whole
 				return
 			}
 			sockets, err := n.Sockets(string(p.UID))
@@ -34,7 +35,7 @@ func Network(n *network.Network, left *memory.Left) worker.Step {
 				n, _, _ := sockets.Memory()
 				return n
 			}
-			if !left.Keep(string(p.UID)+"/sockets", memory.Remains{Namespace: p.Namespace, Bytes: bytes, Release: sockets.Close}) {
+			if !left.Keep(name, memory.Remains{Namespace: p.Namespace, Bytes: bytes, Release: sockets.Close}) {
 				sockets.Close()
 			}
 		},
