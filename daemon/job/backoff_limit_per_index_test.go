@@ -78,12 +78,9 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 	t.Run("and is counted no further", func(t *testing.T) {
 		w := begin(func(s *batchv1.JobSpec) {
 			perIndex(1, 1, 1)(s)
-			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-				Action: batchv1.PodFailurePolicyActionIgnore,
-				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-					Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{1},
-				},
-			}}}
+			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
+				onExit(batchv1.PodFailurePolicyActionIgnore, nil, batchv1.PodFailurePolicyOnExitCodesOpIn, 1),
+			}}
 			s.Template.Annotations = map[string]string{batchv1.JobIndexIgnoredFailureCountAnnotation: "2147483647"}
 		})
 		w.endIndex(0, 1)

@@ -57,12 +57,9 @@ func TestStanding(t *testing.T) {
 	t.Run("each index for itself", func(t *testing.T) {
 		w := begin(func(s *batchv1.JobSpec) {
 			perIndex(3, 3, 5)(s)
-			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-				Action: batchv1.PodFailurePolicyActionIgnore,
-				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-					Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{7},
-				},
-			}}}
+			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
+				onExit(batchv1.PodFailurePolicyActionIgnore, nil, batchv1.PodFailurePolicyOnExitCodesOpIn, 7),
+			}}
 		})
 		w.endIndex(2, 1)
 		w.pass(10 * time.Second)
@@ -87,10 +84,7 @@ func TestStanding(t *testing.T) {
 
 func TestWhatTheRulesOfAFailurePolicySay(t *testing.T) {
 	codes := func(container *string, op batchv1.PodFailurePolicyOnExitCodesOperator, values ...int32) batchv1.PodFailurePolicyRule {
-		return batchv1.PodFailurePolicyRule{
-			Action:      batchv1.PodFailurePolicyActionFailJob,
-			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{ContainerName: container, Operator: op, Values: values},
-		}
+		return onExit(batchv1.PodFailurePolicyActionFailJob, container, op, values...)
 	}
 	conditions := func(types ...corev1.PodConditionType) batchv1.PodFailurePolicyRule {
 		r := batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionIgnore}

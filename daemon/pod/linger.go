@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
@@ -14,11 +15,7 @@ const mostGrace = time.Hour
 
 // GraceForOthers returns the grace period of a pod that makes room for others, or whose namespace is removed, in seconds.
 func GraceForOthers(pod *corev1.Pod) int64 {
-	g := pod.Spec.TerminationGracePeriodSeconds
-	if g == nil {
-		return 0
-	}
-	return min(*g, int64(mostGrace/time.Second))
+	return min(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0), int64(mostGrace/time.Second))
 }
 
 // Lingers reports whether a pod that is being deleted may take longer than one that makes room for others.

@@ -134,7 +134,7 @@ func newTheirs() *theirs {
 	return h
 }
 
-// begin starts the controller, which knows only what is stored.
+// begin starts the controllers.
 func (h *theirs) begin() {
 	ctx, stop := context.WithCancel(h.ctx)
 	all := informers.NewSharedInformerFactory(h.client, 0)
